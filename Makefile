@@ -1,0 +1,81 @@
+# Each target sets up what it needs: a Python of 3.11 or later, make and git are enough.
+# Another interpreter: make test PYTHON=/path/to/python3.13
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
+PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+
+.PHONY: help
+help: ## Show what can be made
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)$$/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
+		printf '  make %-8s %s\n' "$$name" "$$text"; \
+	done
+
+.PHONY: demo
+demo: $(CORE) ## Kill a workflow in the middle and watch it go on
+	@$(BIN)/python -m perdure demo
+
+.PHONY: test
+test: check ## Everything that must hold: make check, then the tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+.PHONY: check
+check: $(DEV) ## Style, types and layers, without running anything
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+	@$(BIN)/lint-imports --no-logo
+
+.PHONY: fix
+fix: $(DEV) ## Format the code and apply the safe fixes
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+.PHONY: clean
+clean: ## Remove the environment, caches and builds
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Names on PATH may be shims that lead nowhere, so each is asked for its version.
+$(BIN)/python:
+	@found=; \
+	for python in $(CANDIDATES); do \
+		if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+			found=$$python; break; \
+		fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "Perdure needs Python 3.11 or later; looked for: $(CANDIDATES)." >&2; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3" >&2; \
+		exit 1; \
+	fi; \
+	echo "making $(VENV) with $$("$$found" --version)"; \
+	rm -rf $(VENV); \
+	if "$$found" -c 'import ensurepip' >/dev/null 2>&1; then \
+		"$$found" -m venv $(VENV); \
+	elif "$$found" -m virtualenv --version >/dev/null 2>&1; then \
+		echo "this Python has no ensurepip; using virtualenv"; \
+		"$$found" -m virtualenv -q $(VENV); \
+	else \
+		echo "$$found can make no environment with pip: its ensurepip is missing, and so is virtualenv." >&2; \
+		echo "Install one of them (on Debian and Ubuntu: apt install python3-venv) and try again." >&2; \
+		exit 1; \
+	fi
+
+$(CORE): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing perdure"
+	@$(PIP_INSTALL) -e .
+	@touch $(CORE)
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing perdure and its tools"
+	@$(PIP_INSTALL) -e '.[dev]'
+	@touch $(CORE) $(DEV)

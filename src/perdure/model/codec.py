@@ -1,0 +1,191 @@
+"""Values to bytes and back, by their annotated types.
+
+The law: what comes back equals what went in, in value and in type, or it is refused with the path of what stands in
+the way. A value is written by pydantic as its annotation says, read back and compared. If it is not the same (a
+subclass of the annotated model, an int where a float was announced, a private attribute), it is written as tagged JSON
+instead, which one leading space marks; both are JSON. Part of the format.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from json.encoder import encode_basestring
+from typing import Any, Union
+
+from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
+
+from perdure.errors import NotSerializable, Undecodable
+from perdure.model.classes import type_name
+from perdure.model.equality import same
+from perdure.model.tagged import BIG, MARK, dumps
+from perdure.model.untagged import loads, loads_plain
+
+if typing.TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SCALARS: frozenset[Any] = frozenset({str, int, bool, float, type(None)})
+_SPACE = 0x20
+_ADVICE = "the type changed since it was written: make new fields optional, or give upcast= to turn old values into new"
+
+
+class ValueCodec:
+    """Writes and reads the values of one annotation. What pydantic needs is built at first use.
+
+    Args:
+        hint: the annotation; ``Any`` if there is none.
+    """
+
+    __slots__ = ("_scalars", "_typed", "_untyped", "hint")
+
+    def __init__(self, hint: Any = Any) -> None:
+        self.hint = hint
+        self._untyped = hint is Any or hint is object
+        self._scalars = _taken_as_they_are(hint)
+        self._typed: tuple[Callable[..., bytes], Callable[..., Any]] | None = None
+
+    def encode(self, value: Any, at: str = "$") -> bytes:
+        """Return a value as bytes.
+
+        Args:
+            value: what to write.
+            at: what the path in an error starts with.
+
+        Raises:
+            NotSerializable: it would not come back as it is; fields path and type say what stands in the way.
+        """
+        return self.roundtrip(value, at)[0]
+
+    def roundtrip(self, value: Any, at: str = "$") -> tuple[bytes, Any]:
+        """Return a value as bytes, and the value that these bytes decode to: equal, but not the same object.
+
+        Immutable scalars come back as themselves. Raises as ``encode`` does.
+        """
+        kind = type(value)
+        if kind in self._scalars:
+            data = write_scalar(value, kind)
+            if data is not None:
+                return data, value
+        if self._untyped:
+            return _roundtrip_tagged(value, at, always=False)
+        typed = self._roundtrip_typed(value)
+        if typed is not None and same(value, typed[1]):
+            return typed
+        try:
+            return _roundtrip_tagged(value, at, always=True)
+        except NotSerializable:
+            if typed is not None and same(value, typed[1], loose=True):
+                return typed
+            raise
+
+    def decode(self, data: bytes) -> Any:
+        """Return the value that bytes stand for under today's annotation.
+
+        Raises:
+            Undecodable: they do not fit it.
+        """
+        if data[:1] == b" ":
+            return loads(data)
+        if self._untyped:
+            return loads_plain(data)
+        typed = self._typed or self._build()
+        if typed is None:
+            return loads_plain(data)
+        try:
+            return typed[1](data, by_alias=True, by_name=True)
+        except Exception as error:
+            # Validators are users' code and may raise anything.
+            name = type_name(self.hint)
+            raise Undecodable(f"stored value does not fit {name}: {error}", type=name, advice=_ADVICE) from error
+
+    def _roundtrip_typed(self, value: Any) -> tuple[bytes, Any] | None:
+        """Write a value as the annotation says and read it back; None if that fails."""
+        typed = self._typed or self._build()
+        if typed is None:
+            return None
+        try:
+            # Field names rather than aliases: the two kinds of alias need not agree, and names are what `upcast` sees.
+            data = typed[0](value, by_alias=False, round_trip=True, warnings="error")
+            return data, typed[1](data, by_alias=True, by_name=True)
+        except Exception:  # noqa: BLE001 - serializers and validators are users' code; the tagged form is tried next
+            return None
+
+    def _build(self) -> tuple[Callable[..., bytes], Callable[..., Any]] | None:
+        if self._untyped:
+            return None
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(self.hint)
+            self._typed = adapter.serializer.to_json, adapter.validator.validate_json
+        except (PydanticUndefinedAnnotation, NameError):
+            return None  # something in it is not defined yet, and may be next time
+        except PydanticUserError as error:
+            self._untyped = error.code not in {"class-not-fully-defined", "undefined-annotation"}
+            return None
+        except Exception:  # noqa: BLE001 - a class's own schema hooks
+            self._untyped = True
+            return None
+        return self._typed
+
+
+def write_scalar(value: Any, kind: type) -> bytes | None:
+    """Return a scalar as JSON; None if JSON cannot hold it (lone surrogates, NaN, ints of hundreds of digits).
+
+    Args:
+        value: a ``str``, ``int``, ``bool``, ``float`` or None.
+        kind: its exact type.
+    """
+    if kind is str:
+        try:
+            return encode_basestring(value).encode()
+        except UnicodeEncodeError:
+            return None
+    if kind is int:
+        return b"%d" % value if -BIG < value < BIG else None
+    if value is None:
+        return b"null"
+    if kind is bool:
+        return b"true" if value else b"false"
+    return repr(value).encode() if math.isfinite(value) else None
+
+
+def _roundtrip_tagged(value: Any, at: str, *, always: bool) -> tuple[bytes, Any]:
+    """Write a value as tagged JSON, marked by a space: ``always``, or only if there is a tag in it."""
+    data = dumps(value, at)
+    has_tags = MARK in data
+    try:
+        back = loads(data) if has_tags else loads_plain(data)
+    except Undecodable as error:
+        raise _not_exact(value, at) from error
+    if has_tags and not same(value, back):
+        raise _not_exact(value, at)
+    return (b" " + data if always or has_tags else data), back
+
+
+def _not_exact(value: object, at: str) -> NotSerializable:
+    name = type_name(type(value))
+    return NotSerializable(
+        f"{at}: {name} does not come back as it was",
+        path=at,
+        type=name,
+        advice="return plain data instead: a dict, a dataclass or a pydantic model",
+    )
+
+
+def _taken_as_they_are(hint: Any) -> frozenset[Any]:
+    """Return the scalar types whose values an annotation gives back as they are, so that nothing need be checked."""
+    if hint is Any or hint is object:
+        return _SCALARS
+    if hint is None:
+        return frozenset({type(None)})
+    try:
+        if hint in _SCALARS:
+            return frozenset({hint})
+    except TypeError:  # unhashable metadata
+        return frozenset()
+    if typing.get_origin(hint) in {Union, types.UnionType}:
+        members = set(typing.get_args(hint))
+        if members <= _SCALARS:
+            return frozenset(members)
+        return frozenset({type(None)} & members)
+    return frozenset()

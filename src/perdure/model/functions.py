@@ -1,0 +1,184 @@
+"""What can be told of a user's function when it is decorated: its colour, its name, where its context goes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal
+
+from perdure.errors import DefinitionError
+from perdure.model.keys import task_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+
+_CONTEXT = re.compile(r"(?:^|\.)(StepContext|RunContext)(?:\[|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A decorated function, examined.
+
+    Attributes:
+        fn: what is called, with the owner first if ``binds``.
+        target: what to ask for signature and annotations.
+        name: a name made from the function's own, or None (a lambda has none).
+        is_async: whether calling it makes a coroutine.
+        takes_ctx: the keyword that takes the context, or None.
+        in_class: whether it is written in a class body.
+        binds: whether attribute access puts the instance or class first.
+        parameters: its parameters, the context's left out; None if the function does not tell.
+    """
+
+    fn: Callable[..., Any]
+    target: Callable[..., Any]
+    name: str | None
+    is_async: bool
+    takes_ctx: str | None
+    in_class: bool
+    binds: Literal["instance", "class", "nothing"]
+    parameters: tuple[inspect.Parameter, ...] | None
+
+
+def examine(fn: object, *, what: str, injected: object, context: str) -> Function:
+    """Look at a function that is to become a step or a workflow.
+
+    Args:
+        fn: what was decorated.
+        what: ``step`` or ``workflow``, for messages.
+        injected: the default that marks the context's parameter.
+        context: name of the context type that belongs there.
+
+    Raises:
+        DefinitionError: it cannot be one; the advice says why or what to write.
+    """
+    binds: Literal["instance", "class", "nothing"] = "instance"
+    if isinstance(fn, staticmethod | classmethod):
+        binds = "class" if isinstance(fn, classmethod) else "nothing"
+        fn = fn.__func__
+    if isinstance(fn, type) or not callable(fn):
+        raise DefinitionError(
+            f"a {what} is a function, not {'the class ' + fn.__name__ if isinstance(fn, type) else repr(fn)}",
+            advice=f"put @{what} on a function (def or async def)",
+        )
+    plain = inspect.isroutine(fn) or isinstance(fn, functools.partial)
+    # A callable instance is known by its class's __call__.
+    target: Callable[..., Any] = fn if plain else fn.__call__
+    bare = target
+    while isinstance(bare, functools.partial):
+        bare = bare.func
+    if not inspect.isroutine(bare):
+        bare = bare.__call__
+    name, in_class = _name(fn, bare)
+    shown = name or "this lambda"
+    _refuse_generators(bare, what, shown)
+    is_async = inspect.iscoroutinefunction(bare)
+    if not is_async and inspect.iscoroutinefunction(inspect.unwrap(bare)):
+        raise DefinitionError(
+            f"{shown} is a sync wrapper around an async function, so its colour cannot be told",
+            advice="make the wrapper async def and await inside it",
+        )
+    try:
+        parameters = tuple(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):  # some builtins do not tell
+        return Function(fn, target, name, is_async, None, in_class, binds, None)
+    takes_ctx = _context_parameter(parameters, what=what, shown=shown, injected=injected, context=context)
+    if not inspect.isfunction(fn):
+        binds = "nothing" if binds == "instance" else binds
+    rest = tuple(p for p in parameters if p.name != takes_ctx)
+    return Function(fn, target, name, is_async, takes_ctx, in_class, binds, rest)
+
+
+def _name(fn: object, bare: Callable[..., Any]) -> tuple[str | None, bool]:
+    """Return a name for the function, and whether it is written in a class body."""
+    if not inspect.isroutine(fn) and not isinstance(fn, functools.partial):
+        return task_name(type(fn).__qualname__), False
+    qualname: str = getattr(bare, "__qualname__", "")
+    name = task_name(qualname)
+    if not qualname or "<lambda>" in name:
+        return None, False
+    return name, "." in name and fn is bare and inspect.isfunction(fn)
+
+
+def _refuse_generators(bare: Callable[..., Any], what: str, shown: str) -> None:
+    if inspect.isgeneratorfunction(bare) or inspect.isasyncgenfunction(bare):
+        raise DefinitionError(
+            f"{shown} is a generator, and what it yields piece by piece cannot be recorded",
+            advice=f"return a list from the {what}"
+            + (", or report pieces with ctx.progress(…)" if what == "step" else ""),
+        )
+
+
+def _context_parameter(
+    parameters: tuple[inspect.Parameter, ...], *, what: str, shown: str, injected: object, context: str
+) -> str | None:
+    """Return the name of the parameter that takes the context, if there is one and it is right."""
+    usage = f"write `*, ctx: {context} = INJECTED` (from perdure import INJECTED)"
+    found: str | None = None
+    for parameter in parameters:
+        annotated = _CONTEXT.search(_text(parameter.annotation))
+        if parameter.default is not injected:
+            if annotated is not None:
+                raise DefinitionError(f"parameter {parameter.name!r} of {shown} lacks its default", advice=usage)
+            continue
+        if found is not None:
+            raise DefinitionError(f"{shown} asks for its context twice: {found!r}, {parameter.name!r}", advice=usage)
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            raise DefinitionError(
+                f"parameter {parameter.name!r} of {shown} takes the context, so it must be keyword-only", advice=usage
+            )
+        if annotated is not None and annotated[1] != context:
+            raise DefinitionError(
+                f"parameter {parameter.name!r} of {shown} is a {annotated[1]}, but a {what} gets a {context}",
+                advice="tools and attempts belong to steps; run_id and version of a step's run are in its StepContext"
+                if what == "workflow"
+                else usage,
+            )
+        found = parameter.name
+    return found
+
+
+def _text(annotation: object) -> str:
+    if annotation is inspect.Parameter.empty:
+        return ""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def build_of(fn: Callable[..., Any]) -> str:
+    """Return a hash of what a function's code does, wrappers included.
+
+    Comments, line numbers, file names and docstrings do not count; the Python version does, as bytecode is its own.
+    """
+    digest = sha256()
+    seen: set[int] = set()
+    while id(fn) not in seen:
+        seen.add(id(fn))
+        code: CodeType | None = getattr(fn, "__code__", None)
+        if code is not None:
+            digest.update(_code(code, documented=fn.__doc__).encode("utf-8", "surrogatepass"))
+        fn = getattr(fn, "__wrapped__", fn)
+    return digest.hexdigest()[:16]
+
+
+def _code(code: CodeType, documented: str | None = None) -> str:
+    """Return a text that is equal for equal code, in every process."""
+    constants = [_constant(c) for c in code.co_consts if not (documented is not None and c == documented)]
+    parts = (
+        code.co_name, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,
+        code.co_varnames, code.co_cellvars, code.co_freevars, code.co_names, code.co_code.hex(), constants,
+    )  # fmt: skip
+    return repr(parts)
+
+
+def _constant(value: object) -> str:
+    if inspect.iscode(value):
+        return _code(value)
+    if isinstance(value, frozenset):  # its order hangs on the process's hash seed
+        return f"frozenset({sorted(_constant(v) for v in value)})"
+    if isinstance(value, tuple):
+        return f"({', '.join(_constant(v) for v in value)})"
+    return repr(value)

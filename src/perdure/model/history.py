@@ -1,0 +1,149 @@
+"""What a log means: the one fold from events to a view of the run. Engine, command line and web all read this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from perdure.model import payloads
+from perdure.model.keys import step_name
+from perdure.model.records import Event, Kind, Status
+from perdure.model.replay import retry_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_STEP_STATUS = {
+    Kind.STEP_COMPLETED: "completed",
+    Kind.STEP_CANCELLED: "cancelled",
+    Kind.STEP_STARTED: "running",
+}
+
+
+@dataclass(slots=True)
+class StepView:
+    """A step of a run. Instants and durations in µs; ``failure`` and ``result`` as stored."""
+
+    key: str
+    name: str
+    status: str
+    attempt: int
+    seq: int
+    at: int
+    took: int | None = None
+    next_at: int | None = None
+    result: Event | None = None
+    failure: bytes | None = None
+    failures: list[tuple[int, bytes]] = field(default_factory=list)
+    """Every failed attempt: its number and failure."""
+    progress: bytes | None = None
+    artifacts: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RunView:
+    """A run as its log tells it."""
+
+    status: Status = Status.PENDING
+    epoch: int = 0
+    seq: int = 0
+    hash: bytes = b""
+    created_at: int = 0
+    updated_at: int = 0
+    ended_at: int | None = None
+    wake_at: int | None = None
+    reason: str | None = None
+    cancel_reason: str | None = None
+    input: Event | None = None
+    result: Event | None = None
+    failure: bytes | None = None
+    failed_steps: list[str] = field(default_factory=list)
+    steps: dict[str, StepView] = field(default_factory=dict)
+    claims: int = 0
+    crashes: int = 0
+    timers: int = 0
+
+
+def fold(events: Iterable[Event], view: RunView | None = None) -> RunView:
+    """Fold a log, or the part of it that follows what ``view`` has seen."""
+    view = RunView() if view is None else view
+    for event in events:
+        apply(view, event)
+    return view
+
+
+def apply(view: RunView, event: Event) -> None:
+    """Add one event to a view."""
+    kind = Kind(event.kind)
+    view.seq, view.hash, view.epoch, view.updated_at = event.seq, event.hash, event.epoch, event.at
+    if event.key is not None and kind != Kind.TIMER_FIRED:
+        _apply_step(view, kind, event, event.key)
+        return
+    if kind in _MOVES:
+        view.status = _MOVES[kind]
+        view.wake_at = None
+        view.ended_at = event.at if view.status.terminal else None
+    if kind == Kind.RUN_CREATED:
+        view.created_at, view.input = event.at, event
+        view.wake_at = payloads.fields(event.args).get("delay_until")
+    elif kind == Kind.RUN_CLAIMED:
+        view.claims += 1
+        view.reason = None
+    elif kind == Kind.RUN_RECLAIMED:
+        view.crashes += 1
+    elif kind == Kind.TIMER_FIRED:
+        view.timers += 1
+    elif kind == Kind.RUN_SUSPENDED:
+        said = payloads.fields(event.payload)
+        view.status, view.wake_at = Status[said["status"].upper()], said.get("wake_at")
+    elif kind == Kind.CANCEL_DELIVERED:
+        view.cancel_reason = payloads.fields(event.payload).get("reason", "")
+    elif kind == Kind.RUN_COMPLETED:
+        view.result = event
+    elif kind in {Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED}:
+        said = payloads.fields(event.payload)
+        view.reason = said.get("reason")
+        view.failure = payloads.failure_of(event.payload)
+        view.failed_steps = said.get("steps", [])
+    elif kind == Kind.RUN_RESUMED:
+        view.failure, view.reason, view.cancel_reason = None, None, None
+        for key in payloads.fields(event.payload).get("supersede", ()):
+            if key in view.steps:
+                view.steps[key].status = "superseded"
+
+
+_MOVES = {
+    Kind.RUN_CREATED: Status.PENDING,
+    Kind.RUN_CLAIMED: Status.RUNNING,
+    Kind.RUN_RECLAIMED: Status.RUNNING,
+    Kind.RUN_RELEASED: Status.RUNNING,
+    Kind.RUN_RESUMED: Status.PENDING,
+    Kind.RUN_PAUSED: Status.PAUSED,
+    Kind.RUN_COMPLETED: Status.COMPLETED,
+    Kind.RUN_FAILED: Status.FAILED,
+    Kind.RUN_CANCELLED: Status.CANCELLED,
+    Kind.RUN_BLOCKED: Status.BLOCKED,
+}
+
+
+def _apply_step(view: RunView, kind: Kind, event: Event, key: str) -> None:
+    step = view.steps.get(key)
+    if step is None:
+        step = view.steps[key] = StepView(key, step_name(key), "running", event.attempt or 1, event.seq, event.at)
+    if kind == Kind.PROGRESS:
+        step.progress = event.payload
+        return
+    if kind == Kind.ARTIFACT_KEPT:
+        said = payloads.fields(event.payload)
+        step.artifacts[said["name"]] = bytes.fromhex(said["hash"])
+        return
+    step.seq, step.at, step.took, step.next_at = event.seq, event.at, event.took, None
+    step.attempt = event.attempt or step.attempt
+    step.status = _STEP_STATUS.get(kind, step.status)
+    if kind == Kind.STEP_COMPLETED:
+        step.result, step.failure = event, None
+    elif kind == Kind.STEP_FAILED:
+        step.failure = payloads.failure_of(event.payload)
+        step.failures.append((step.attempt, step.failure or b"{}"))
+        step.next_at = retry_at(event)
+        step.status = "failed" if step.next_at is None else "retrying"

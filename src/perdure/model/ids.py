@@ -1,0 +1,120 @@
+"""Ids that Perdure makes, and what it accepts as names. Idempotency keys are part of the format.
+
+Randomness is passed in as ``random``, a function from a number of bytes to that many random bytes
+(``os.urandom``), so that ids are pure functions of their sources.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+import uuid
+from base64 import b32encode
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from perdure.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UID_SIZE = 16
+NAME_LIMIT = 200
+"""Characters in the name of a workflow, step or signal."""
+RUN_ID_LIMIT = 500
+"""Bytes (UTF-8) in a run id."""
+
+_RESERVED = frozenset("@/#[]")
+_KEY_BYTES = 20
+_MILLISECONDS = (1 << 48) - 1
+
+
+def run_id(now: int, random: Callable[[int], bytes]) -> str:
+    """Make a run id: a UUID of version 7, whose text sorts by the time it was made.
+
+    Args:
+        now: the wall clock in µs; the id keeps it to a quarter of a microsecond's rounding.
+        random: source of random bytes.
+    """
+    milliseconds, rest = divmod(max(now, 0), 1000)
+    high = ((milliseconds & _MILLISECONDS) << 16) | 0x7000 | (rest * 4096 // 1000)
+    low = (0b10 << 62) | (int.from_bytes(random(8), "big") >> 2)
+    return str(uuid.UUID(int=high << 64 | low))
+
+
+def new_uid(random: Callable[[int], bytes]) -> bytes:
+    """Make the uid of a run: 16 random bytes, kept for ever, on which its idempotency keys hang."""
+    return random(UID_SIZE)
+
+
+def worker_key(random: Callable[[int], bytes]) -> int:
+    """Make the key of a worker: a random number of 62 bits, never nought.
+
+    It names a byte of a file to lock, so it must be small enough for an offset.
+    """
+    return int.from_bytes(random(8), "big") >> 2 or 1
+
+
+def idempotency_key(uid: bytes, step_key: str) -> str:
+    """Return the idempotency key of a step: 32 characters, the same for every attempt and for ever."""
+    digest = sha256(b"perdure step " + uid + step_key.encode("utf-8", "surrogatepass")).digest()
+    return b32encode(digest[:_KEY_BYTES]).decode("ascii").lower()
+
+
+def valid_name(name: object, what: str = "name") -> str:
+    """Return a name of a workflow, step or signal if it can be one.
+
+    Args:
+        name: the candidate.
+        what: what it would name, for the error.
+
+    Raises:
+        DefinitionError: not text, empty, too long, or with characters that have a meaning in step keys.
+    """
+    text = _text(name, what)
+    if len(text) > NAME_LIMIT:
+        raise DefinitionError(
+            f"{what} is {len(text)} characters long",
+            advice=f"use at most {NAME_LIMIT} characters",
+            name=text[:NAME_LIMIT],
+        )
+    found = sorted(_RESERVED.intersection(text))
+    if found:
+        raise DefinitionError(
+            f"{what} {text!r} has {' '.join(found)} in it",
+            name=text,
+            advice="@ / # [ ] have a meaning in step keys: give another name with name=",
+        )
+    return text
+
+
+def valid_run_id(value: object) -> str:
+    """Return a run id if it can be one.
+
+    Raises:
+        DefinitionError: not text, empty, longer than 500 bytes, or with characters that no store and no terminal bears.
+    """
+    text = _text(value, "run id")
+    size = len(text.encode())
+    if size > RUN_ID_LIMIT:
+        raise DefinitionError(
+            f"run id is {size} bytes long",
+            advice=f"use at most {RUN_ID_LIMIT} bytes, or a hash of the rest",
+            run_id=text[:80],
+        )
+    return text
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise DefinitionError(f"{what} must be a str, not {type(value).__name__}", advice="give it as text", name=value)
+    text = str.__str__(value)  # exact, also for members of a str enum
+    if not text.strip():
+        raise DefinitionError(f"{what} is empty", advice="give it at least one visible character", name=text)
+    for char in text:
+        if unicodedata.category(char) in {"Cc", "Cs"}:
+            raise DefinitionError(
+                f"{what} {text[:80]!r} has the character {char!r} in it",
+                name=text,
+                advice="leave out control characters, NUL and lone surrogates",
+            )
+    return text

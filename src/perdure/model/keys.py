@@ -1,0 +1,93 @@
+"""The keys of a run's calls and timers; the grammar is part of the format and lives here only.
+
+    key    = [scope "/"] name "#" n        the n-th call of that name in its scope, from 1
+           | [scope "/"] name "[" key "]"  a call with an explicit key
+           | [scope "/"] "@timer#" n       a timer
+    scope  = part {"/" part}               tasks from the run's root down; the root itself has no part
+    part   = name "#" n                    the n-th task of that name under its parent
+
+A scope is a task's place, so a task added elsewhere moves no key. Scopes that would make a key long (recursion) are
+replaced by their hash.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from perdure.errors import DefinitionError
+
+TIMER = "@timer"
+LONGEST_SCOPE = 200
+LONGEST_KEY = 200
+
+_FORBIDDEN = frozenset("@/#[]")
+
+
+class Scope:
+    """A task's place, handing out the keys of what is called in it and the scopes of its child tasks."""
+
+    __slots__ = ("_counts", "_prefix", "path")
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self._prefix = f"{path}/" if path else ""
+        self._counts: dict[str, int] = {}
+
+    def key(self, name: str, explicit: str | None = None) -> str:
+        """Return the next key for ``name``, or the one with the ``explicit`` key."""
+        if explicit is not None:
+            return f"{self._prefix}{name}[{explicit}]"
+        counts = self._counts
+        n = counts[name] = counts.get(name, 0) + 1
+        return f"{self._prefix}{name}#{n}"
+
+    def child(self, name: str) -> Scope:
+        """Return the scope of the next child task of that name."""
+        # Tasks and calls count apart: a step and a coroutine may share a name.
+        counted = f"/{name}"
+        n = self._counts[counted] = self._counts.get(counted, 0) + 1
+        path = f"{self._prefix}{name}#{n}"
+        if len(path) > LONGEST_SCOPE:
+            path = f"@{sha256(path.encode()).hexdigest()[:24]}"
+        return Scope(path)
+
+
+def task_name(qualname: str) -> str:
+    """Return what a coroutine's qualified name contributes to a scope: what follows the last ``<locals>.``.
+
+    >>> task_name("outer.<locals>.branch")
+    'branch'
+    """
+    name = qualname.rpartition("<locals>.")[2] or "task"
+    if _FORBIDDEN.isdisjoint(name):
+        return name
+    return "".join("_" if c in _FORBIDDEN else c for c in name)
+
+
+def step_name(key: str) -> str:
+    """Return the name in a key: ``charge`` of ``fulfil.branch#2/charge#1``.
+
+    >>> step_name("fulfil.branch#2/charge#1"), step_name("charge[a]")
+    ('charge', 'charge')
+    """
+    if key.endswith("]"):
+        return key[: key.index("[")].rpartition("/")[2]
+    return key.rpartition("/")[2].rpartition("#")[0]
+
+
+def check_explicit(key: object) -> str:
+    """Validate an explicit key.
+
+    Raises:
+        DefinitionError: not a str, empty, too long, or with characters that keys reserve.
+    """
+    if not isinstance(key, str):
+        raise DefinitionError(f"a step's key is text, not {type(key).__name__}", advice="use key=str(…)")
+    if not key or len(key) > LONGEST_KEY:
+        raise DefinitionError(f"a step's key has 1 to {LONGEST_KEY} characters, not {len(key)}")
+    if not _FORBIDDEN.isdisjoint(key) or not key.isprintable():
+        raise DefinitionError(
+            f"the key {key!r} has a character that keys reserve (@ / # [ ]) or that does not print",
+            advice="use letters, digits, '-', '_', '.', ':' or spaces",
+        )
+    return key

@@ -1,0 +1,259 @@
+"""The records every layer shares: events, rows of runs and workers, and what a store is asked to write.
+
+Instants are integer microseconds since the epoch, UTC. Payloads are bytes. Records are plain tuples or frozen
+dataclasses without behaviour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+FORMAT = 1
+"""Version of everything that is stored: key grammar, event payloads, hash chain. A store holds the least
+writer version it accepts; claims filter ``format <= FORMAT``."""
+
+NO_HASH = b""
+
+
+class Status(IntEnum):
+    """Where a run is in its life; the numbers are part of the format."""
+
+    PENDING = 1
+    RUNNING = 2
+    SLEEPING = 3
+    WAITING = 4
+    RETRYING = 5
+    PAUSED = 6
+    BLOCKED = 7
+    COMPLETED = 8
+    FAILED = 9
+    CANCELLED = 10
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the run has ended for good (a failed run can still be resumed)."""
+        return self >= Status.COMPLETED
+
+    @property
+    def word(self) -> str:
+        """The name users see: ``running``."""
+        return self.name.lower()
+
+
+class Kind(IntEnum):
+    """Kinds of events; the numbers are part of the format. Payload types: see ``perdure.model.history``."""
+
+    RUN_CREATED = 1
+    RUN_CLAIMED = 2
+    STEP_STARTED = 3
+    STEP_COMPLETED = 4
+    STEP_FAILED = 5
+    STEP_CANCELLED = 6
+    CANCEL_DELIVERED = 7
+    TIMER_FIRED = 8
+    SIGNAL_RECEIVED = 9
+    CHILD_STARTED = 10
+    CHILD_ENDED = 11
+    PATCH_MARKED = 12
+    PROGRESS = 13
+    DRIFT_FOUND = 14
+    RUN_SUSPENDED = 15
+    RUN_RESUMED = 16
+    RUN_PAUSED = 17
+    RUN_COMPLETED = 18
+    RUN_FAILED = 19
+    RUN_CANCELLED = 20
+    RUN_BLOCKED = 21
+    RUN_RELEASED = 22
+    RUN_RECLAIMED = 23
+    ARTIFACT_KEPT = 24
+
+    @property
+    def word(self) -> str:
+        """The name users see: ``step_completed``."""
+        return self.name.lower()
+
+
+class Event(NamedTuple):
+    """One entry of a run's append-only log; ``seq`` is contiguous from 1.
+
+    The fields are in the order of the table's columns, so that a batch of events is a batch of rows.
+    """
+
+    run_key: int
+    seq: int
+    at: int
+    epoch: int
+    kind: int
+    key: str | None
+    attempt: int | None
+    took: int | None
+    codec: int
+    payload: bytes | None
+    args: bytes | None
+    hash: bytes
+
+
+class Artifact(NamedTuple):
+    """A payload kept once under its content's hash: payloads over 64 KiB, and what steps store by name."""
+
+    hash: bytes
+    size: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run to create. ``run_created`` is sealed by the store, which gives the run its key."""
+
+    run_id: str
+    uid: bytes
+    workflow: str
+    version: str
+    created_at: int
+    codec: int
+    payload: bytes
+    origin: bytes
+    namespace: str = ""
+    queue: str = ""
+    delay_until: int | None = None
+    priority: int = 0
+    partition: str | None = None
+    idempotency_key: str | None = None
+    deadline_at: int | None = None
+    parent_key: int | None = None
+    meta: bytes | None = None
+    artifacts: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as the store lists it: the fold of its log kept for claiming and listing.
+
+    ``seq`` and ``hash`` are those of the last event at the last change of state (None while running on).
+    """
+
+    run_key: int
+    namespace: str
+    run_id: str
+    uid: bytes
+    workflow: str
+    version: str
+    queue: str
+    status: Status
+    epoch: int
+    worker_key: int | None
+    seq: int
+    hash: bytes
+    inbox: int
+    crashes: int
+    wake_at: int | None
+    deadline_at: int | None
+    priority: int
+    partition: str | None
+    parent_key: int | None
+    idempotency_key: str | None
+    reason: str | None
+    meta: bytes | None
+    format: int
+    created_at: int
+    ended_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """What a commit makes of the run besides appending events."""
+
+    status: Status
+    wake_at: int | None = None
+    reason: str | None = None
+    awaits: str | None = None
+    inbox_seen: int | None = None
+    """The inbox counter the holder has seen; the commit is ``STALE`` if the row's has moved on."""
+
+
+@dataclass(slots=True)
+class CommitItem:
+    """Everything one run writes in one transaction: all of it or nothing."""
+
+    run_key: int
+    epoch: int
+    events: list[Event]
+    artifacts: list[Artifact] = field(default_factory=list)
+    take: list[int] = field(default_factory=list)
+    """Inbox rows (their keys) consumed by these events."""
+    state: StateChange | None = None
+
+
+class Verdict(IntEnum):
+    """What became of one item of a verb."""
+
+    APPLIED = 1
+    ALREADY = 2
+    """The very same write is there already: a resend after an unknown outcome."""
+    FENCED = 3
+    """The run has another epoch: the sender lost its claim and may write nothing more."""
+    STALE = 4
+    """News came in meanwhile; look at it and decide again."""
+    BAD = 5
+    """The item itself cannot be written; the others were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run taken by a worker: its row (epoch already raised) and its log so far, ``run_claimed`` included."""
+
+    row: RunRow
+    events: list[Event]
+    complete: bool = True
+    """False if the log is longer than one page; the rest is read with ``read_events``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What became of one ``NewRun``: the row, whether it is new, and the claim if one was asked for and made."""
+
+    row: RunRow
+    is_new: bool
+    claim: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """Something from outside for a run: a cancel request, a signal."""
+
+    inbox_key: int
+    run_key: int
+    kind: int
+    name: str | None
+    codec: int
+    payload: bytes | None
+    sent_at: int
+
+
+class InboxKind(IntEnum):
+    """Kinds of inbox rows; the numbers are part of the format."""
+
+    CANCEL = 1
+    SIGNAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """An engine that executes runs. ``lease_until`` and ``beat`` are judged on the clock of ``boot``."""
+
+    worker_key: int
+    name: str
+    host: str
+    pid: int
+    pid_started: int
+    boot: str
+    build: str
+    sidecar: str
+    started_at: int
+    lease_until: int
+    beat: int
+    suspect: int | None = None
+    stopped: bool = False

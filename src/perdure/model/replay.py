@@ -1,0 +1,156 @@
+"""What a log says to the code that replays it: which outcomes to deliver, in which order, and what is still open.
+
+The order is that of ``seq``. An outcome whose call nobody has made yet waits for it; whenever the loop is idle the lowest
+such outcome whose call now exists goes first, before any later one and before any body.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from perdure.model.keys import step_name
+from perdure.model.records import Event, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+_OUTCOMES = frozenset({
+    Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED, Kind.TIMER_FIRED, Kind.CANCEL_DELIVERED,
+})
+
+
+class Attempts:
+    """What a step without an outcome has behind it."""
+
+    __slots__ = ("base", "last", "next_at", "started")
+
+    def __init__(self) -> None:
+        self.base = 0
+        """Attempts made before the last resume: they keep their numbers and are not counted against the step's limit."""
+        self.last = 0
+        """The last attempt that ended, from 1; 0: none."""
+        self.next_at = 0
+        """When the attempt after it is due, in µs."""
+        self.started = 0
+        """The last attempt that is known to have begun."""
+
+
+class Replay:
+    """A run's log, read for replay.
+
+    Attributes:
+        attempts: by key, for steps that were tried and have no outcome.
+        started_at: when the run was first claimed, µs: the zero of its clock.
+        paused: µs between failures and resumes, which do not count on its clock.
+        python: the Python minor that last claimed it before this claim ("3.12"), or "".
+        cancelled: whether a cancel has been delivered.
+    """
+
+    __slots__ = (
+        "_outcomes", "_position", "attempts", "by_key", "cancelled", "claims", "late", "paused", "python", "started_at",
+    )
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._outcomes: list[Event] = []
+        self._position = 0
+        self.by_key: dict[str, Event] = {}
+        self.late: dict[str, Event] = {}
+        self.attempts: dict[str, Attempts] = {}
+        self.started_at = 0
+        self.paused = 0
+        self.python = ""
+        self.cancelled = False
+        self.claims: list[Event] = []
+        ended_at = 0
+        for event in events:
+            kind = event.kind
+            if kind == Kind.STEP_FAILED and (next_at := retry_at(event)) is not None:
+                state = self._attempts(event)
+                state.last, state.next_at = event.attempt or 0, next_at
+            elif kind in _OUTCOMES:
+                self._outcomes.append(event)
+                if event.key is not None:
+                    self.by_key[event.key] = event
+            elif kind == Kind.STEP_STARTED:
+                self._attempts(event).started = event.attempt or 0
+            elif kind == Kind.RUN_CLAIMED:
+                self.started_at = self.started_at or event.at
+                self.claims.append(event)
+            elif kind in {Kind.RUN_FAILED, Kind.RUN_BLOCKED, Kind.RUN_CANCELLED}:
+                ended_at = event.at
+            elif kind == Kind.RUN_RESUMED:
+                self.paused += event.at - ended_at if ended_at else 0
+                self._supersede(event)
+        self.cancelled = any(event.kind == Kind.CANCEL_DELIVERED for event in self._outcomes)
+
+    def _attempts(self, event: Event) -> Attempts:
+        assert event.key is not None
+        return self.attempts.setdefault(event.key, Attempts())
+
+    def _supersede(self, resumed: Event) -> None:
+        """Drop the failures that a resume sets aside, and what was cancelled in their wake.
+
+        Attempt numbers go on; the budget is new.
+        """
+        names: dict[str, Any] = json.loads(resumed.payload or b"{}")
+        keys = set(names.get("supersede", ()))
+        first = min((e.seq for e in self._outcomes if e.key in keys or e.kind == Kind.CANCEL_DELIVERED), default=None)
+        if first is None:
+            return
+        kept: list[Event] = []
+        for event in self._outcomes:
+            in_wake = event.seq >= first and event.kind in {Kind.STEP_CANCELLED, Kind.CANCEL_DELIVERED}
+            if event.key in keys or in_wake:
+                if event.key is not None:
+                    self.by_key.pop(event.key, None)
+                    if event.kind == Kind.STEP_FAILED:
+                        state = self._attempts(event)
+                        state.base = state.last = event.attempt or 0
+                        state.next_at = 0
+            else:
+                kept.append(event)
+        self._outcomes = kept
+
+    @property
+    def done(self) -> bool:
+        """Whether every recorded outcome that was asked for has been delivered."""
+        return self._position >= len(self._outcomes)
+
+    def next(self, calls: Container[str], timers: Container[str]) -> Event | None:
+        """Return the next outcome to deliver, given the keys of what is asked for; None if there is none now."""
+        if self.late:
+            for key, event in self.late.items():  # in order of seq
+                if key in calls or key in timers:
+                    del self.late[key]
+                    self.by_key.pop(key, None)
+                    return event
+        outcomes = self._outcomes
+        while self._position < len(outcomes):
+            event = outcomes[self._position]
+            self._position += 1
+            key = event.key
+            if key is None:
+                return event
+            if key in calls or key in timers:
+                self.by_key.pop(key, None)
+                return event
+            self.late[key] = event
+        return None
+
+    def put_back(self) -> None:
+        """Undo the last ``next``: that outcome is not due yet."""
+        self._position -= 1
+
+    def moved(self, key: str) -> list[Event]:
+        """Recorded outcomes nobody has asked for, of steps with the same name as ``key``'s."""
+        name = step_name(key)
+        return [e for k, e in self.late.items() if e.kind != Kind.TIMER_FIRED and step_name(k) == name]
+
+
+def retry_at(event: Event) -> int | None:
+    """When the attempt after a ``step_failed`` is due, µs; None if that failure was the step's outcome."""
+    payload = event.payload or b""
+    if not payload.startswith(b'{"next_at":'):
+        return None
+    return int(payload[11 : payload.index(b",")])

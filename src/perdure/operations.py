@@ -1,0 +1,265 @@
+"""What can be done with runs without executing them: create, read, cancel, resume. Serves handles, engine, command line."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import (
+    DefinitionError, DriftError, IntegrityError, PerdureError, RunBlocked, RunCancelled, RunConflict, RunFailed,
+    RunNotFound, StepFailed, Undecodable, WrongState,
+)
+from perdure.model import chain, ids, payloads
+from perdure.model.codec import ValueCodec
+from perdure.model.durations import micros
+from perdure.model.failures import decode_failure
+from perdure.model.history import RunView, fold
+from perdure.model.records import Event, Kind, NewRun, RunRow, Status
+from perdure.store.protocol import PAGE, Filter
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from typing import Protocol, TypeVar
+
+    from perdure.model.clock import Clock
+    from perdure.model.durations import Duration
+    from perdure.model.records import Created
+    from perdure.store.protocol import Store
+    from perdure.workflow import Workflow
+
+    T = TypeVar("T")
+
+    class Calls(Protocol):
+        """How a verb of the store is executed: the journal's ``call``."""
+
+        def __call__(self, verb: Callable[[], T], /) -> asyncio.Future[T]:
+            """Execute it in its turn."""
+            ...
+
+
+_ANY = ValueCodec(Any)
+SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Options of a run that is to be created."""
+
+    run_id: str | None = None
+    idempotency_key: str | None = None
+    delay: Duration | None = None
+    priority: int = 0
+    tags: dict[str, str] | None = None
+
+
+class Operations:
+    """See the module's text. Every method may raise ``StoreError``."""
+
+    def __init__(self, store: Store, call: Calls, clock: Clock, namespace: str = "") -> None:
+        self.store = store
+        self.call = call
+        self.clock = clock
+        self.namespace = namespace
+
+    # -- creating
+
+    def new_run(self, workflow: Workflow[Any, Any], value: Any, start: Start) -> NewRun:  # noqa: ANN401 - a user's input
+        """Make the record of a run to create.
+
+        Raises:
+            NotSerializable: the input cannot be stored exactly.
+            DefinitionError: an option is wrong.
+        """
+        now = self.clock.now()
+        run_id = ids.run_id(now, os.urandom) if start.run_id is None else ids.valid_run_id(start.run_id)
+        if not workflow.takes_input and value is not None:
+            raise DefinitionError(f"{workflow.name} takes no input", advice=f"start it without one, not with {value!r}")
+        data = workflow.input.encode(value, "input")
+        codec, stored, artifact = payloads.pack(data)
+        if isinstance(start.priority, bool) or not isinstance(start.priority, int) or abs(start.priority) > 1000:  # noqa: PLR2004
+            raise DefinitionError(f"a priority is a whole number from -1000 to 1000, not {start.priority!r}")
+        key = start.idempotency_key
+        if key is not None:
+            key = ids.valid_run_id(key)
+        delay_until = None if start.delay is None else now + micros(start.delay)
+        origin = payloads.note(
+            run_id=run_id, workflow=workflow.name, version=workflow.version, module=workflow.module,
+            qualname=workflow.qualname, file=workflow.source_file,
+            **({} if delay_until is None else {"delay_until": delay_until}),
+        )
+        return NewRun(
+            run_id=run_id, uid=ids.new_uid(os.urandom), workflow=workflow.name, version=workflow.version,
+            queue=workflow.queue, namespace=self.namespace, created_at=now, codec=codec, payload=stored, origin=origin,
+            delay_until=delay_until, priority=start.priority, idempotency_key=key,
+            meta=None if start.tags is None else payloads.note(tags=start.tags),
+            artifacts=() if artifact is None else (artifact,),
+        )
+
+    async def create(self, runs: Sequence[NewRun], workflow: Workflow[Any, Any], *, claim_for: int | None = None,
+                     facts: bytes = b"") -> list[Created]:
+        """Create runs, or find those that are there.
+
+        Raises:
+            RunConflict: an id (or idempotency key) is taken by another workflow or another input.
+        """
+        created = await self.call(lambda: self.store.create_runs(runs, claim_for=claim_for, facts=facts))
+        for run, found in zip(runs, created, strict=True):
+            if not found.is_new:
+                await self.check_same(found.row, workflow, run)
+        return created
+
+    async def check_same(self, row: RunRow, workflow: Workflow[Any, Any], new: NewRun) -> None:
+        """Compare a run that is there with the one that was to be created.
+
+        Raises:
+            RunConflict: they differ.
+        """
+        run_id = row.run_id
+        if row.workflow != workflow.name:
+            raise RunConflict(
+                f"run {run_id!r} belongs to workflow {row.workflow!r}, not {workflow.name!r}", run_id=run_id,
+                recorded=row.workflow, found=workflow.name, advice="choose another run id",
+            )
+        first = (await self.call(lambda: self.store.read_events(row.run_key, 0, 1)))[0]
+        recorded = payloads.unpack(first, self.store.get_artifact)
+        found = new.artifacts[0].data if new.artifacts else new.payload
+        if recorded == found:
+            return
+        try:
+            same = workflow.input.encode(workflow.input.decode(recorded)) == found
+        except PerdureError:
+            same = False
+        if not same:
+            raise RunConflict(
+                f"run {run_id!r} was created with another input\n  recorded: {_shown(recorded)}\n  found:    {_shown(found)}",
+                run_id=run_id, recorded=_shown(recorded), found=_shown(found),
+                advice="use another run id for another input; the recorded run goes on unchanged",
+            )
+
+    # -- reading
+
+    async def row(self, run_id: str) -> RunRow:
+        """Read a run's row.
+
+        Raises:
+            RunNotFound: no such run.
+        """
+        row = await self.call(lambda: self.store.get_run(run_id, self.namespace))
+        if row is None:
+            raise RunNotFound(f"no run {run_id!r} in {self.store.url}", run_id=run_id, advice="list what is there with `perdure runs`")
+        return row
+
+    async def events(self, row: RunRow, after: int = 0) -> list[Event]:
+        """Read a run's log after a seq."""
+        def read() -> list[Event]:
+            events: list[Event] = []
+            last = after
+            while page := self.store.read_events(row.run_key, last, PAGE):
+                events += page
+                last = page[-1].seq
+            return events
+        return await self.call(read)
+
+    async def view(self, run_id: str) -> tuple[RunRow, RunView]:
+        """Read a run and what its log says."""
+        row = await self.row(run_id)
+        return row, fold(await self.events(row))
+
+    async def runs(self, status: Sequence[Status] | None = None, workflow: str | None = None,
+                   after: int | None = None) -> AsyncIterator[RunRow]:
+        """Iterate over runs, newest first."""
+        where = None if status is None else tuple(status)
+        while True:
+            page = await self.call(lambda cursor=after: self.store.list_runs(  # type: ignore[misc]
+                Filter(status=where, workflow=workflow, namespace=self.namespace, after=cursor)
+            ))
+            for row in page:
+                yield row
+            if not page:
+                return
+            after = page[-1].run_key
+
+    # -- changing
+
+    async def cancel(self, run_id: str, reason: str = "") -> Status:
+        """Cancel a run.
+
+        Raises:
+            RunNotFound: no such run.
+            WrongState: it has ended already otherwise than cancelled.
+        """
+        row = await self.row(run_id)
+        status = await self.call(lambda: self.store.request_cancel(row.run_key, reason))
+        if status in {Status.COMPLETED, Status.FAILED}:
+            raise WrongState(f"run {run_id!r} is already {status.word}", run_id=run_id, status=status.word)
+        return status
+
+    async def resume(self, run_id: str, *, accept_drift: bool = False) -> RunRow:
+        """Make a failed, cancelled or blocked run go on: what failed is tried anew, what is recorded stays.
+
+        Raises:
+            RunNotFound: no such run.
+            WrongState: the run is not in such a state.
+        """
+        row = await self.row(run_id)
+        if row.status not in {Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED}:
+            raise WrongState(
+                f"run {run_id!r} is {row.status.word}: only failed, cancelled, blocked and paused runs are resumed",
+                run_id=run_id, status=row.status.word,
+            )
+        view = fold(await self.events(row))
+        payload = payloads.note(supersede=view.failed_steps, accept_drift=accept_drift)
+        return await self.call(lambda: self.store.resume_run(row.run_key, payload))
+
+    # -- results
+
+    async def result(self, row: RunRow, workflow: Workflow[Any, Any] | None) -> Any:  # noqa: ANN401 - the workflow's own type
+        """Return a finished run's result, after checking its whole log, or raise what it ended with."""
+        events = await self.events(row)
+        chain.check(row.uid, events, run_id=row.run_id)
+        return self.outcome(row, events[-1], workflow)
+
+    def outcome(self, row: RunRow, last: Event, workflow: Workflow[Any, Any] | None) -> Any:  # noqa: ANN401
+        """Return or raise what a run's last event says.
+
+        Raises:
+            Exception: the workflow's own, where it can be rebuilt.
+            RunFailed, RunCancelled, RunBlocked, DriftError, IntegrityError: see there.
+        """
+        run_id = row.run_id
+        if last.kind == Kind.RUN_COMPLETED:
+            data = payloads.unpack(last, self.store.get_artifact)
+            try:
+                return (_ANY if workflow is None else workflow.output).decode(data)
+            except Undecodable as error:
+                raise DriftError(
+                    f"run {run_id!r}: its recorded result does not decode as the workflow's type today: {error}",
+                    run_id=run_id, recorded=_shown(data), advice="the result is kept as it is; make the type accept it",
+                ) from error
+        said = payloads.fields(last.payload)
+        reason = said.get("reason") or "no reason given"
+        if last.kind == Kind.RUN_CANCELLED:
+            raise RunCancelled(
+                f"run {run_id!r} was cancelled: {reason}", run_id=run_id, reason=reason, advice="`resume` lets it go on"
+            )
+        if last.kind == Kind.RUN_BLOCKED:
+            kinds: dict[str, type[PerdureError]] = {"drift": DriftError, "integrity": IntegrityError}
+            cls = kinds.get(said.get("code", ""), RunBlocked)
+            raise cls(
+                f"run {run_id!r} is blocked: {reason}", run_id=run_id, reason=reason,
+                advice="nothing was run or overwritten; mend the cause, then `resume` it",
+            )
+        failure = payloads.failure_of(last.payload)
+        error = decode_failure(failure or b"{}")
+        if isinstance(error, StepFailed):
+            error = RunFailed(error.message, run_id=run_id, **error.fields)
+        steps = ", ".join(said.get("steps", ()))
+        error.add_note(f"run {run_id!r} of {row.workflow} failed" + (f" in {steps}" if steps else ""))
+        raise error
+
+
+def _shown(data: bytes) -> str:
+    text = data.decode("utf-8", "backslashreplace")
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -1,0 +1,1 @@
+"""Executing runs: the little loop, one executing run, the journal, the worker."""

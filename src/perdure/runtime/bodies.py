@@ -1,0 +1,166 @@
+"""One attempt at a step: its body, its timeout, and how it is aborted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from perdure.context import StepContext, enter_step
+from perdure.errors import StepAborted, StepTimeout
+from perdure.model.ids import idempotency_key
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from perdure.model.records import Artifact
+    from perdure.runtime.calls import StepCall
+    from perdure.runtime.run import Run
+
+logger = logging.getLogger("perdure.step")
+
+_EAGER = sys.version_info >= (3, 12)
+
+
+class Abort(Enum):
+    """Why a body was asked to stop; the first reason stands."""
+
+    TIMEOUT = "timeout"
+    CANCEL = "cancel"
+    STOP = "stop"
+    LOST = "lost"
+
+
+class Body:
+    """A body in flight. It never outlives its settling: no attempt begins before the one before has ended.
+
+    Also the step context's abort flag and sink.
+    """
+
+    __slots__ = (
+        "abort", "artifacts", "attempt", "began", "call", "context", "error", "named", "run", "settled", "task", "timer", "value",
+    )
+
+    def __init__(self, run: Run, call: StepCall) -> None:
+        self.run = run
+        self.call = call
+        self.attempt = call.attempt
+        self.abort: Abort | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.settled = False
+        self.began = run.host.clock.now()
+        # An attempt must not see what an earlier one set.
+        self.context = call.context.copy() if call.step.retry.max_attempts > 1 else call.context
+        self.artifacts: list[Artifact] = []
+        self.named: list[tuple[str, bytes, int]] = []
+
+    def start(self) -> None:
+        """Begin the body; it may have settled on return."""
+        run, call = self.run, self.call
+        step, host = call.step, run.host
+        timeout = step.timeout
+        context = StepContext(
+            run.run_id, run.workflow, step.name, call.key, self.attempt, self._idempotency_key, host.tools,
+            None if timeout is None else self.began + round(timeout * 1e6), self, self,
+        )
+        self.context.run(enter_step, context)
+        if not step.is_async:
+            host.threads.submit(self, self.context, context)
+        else:
+            try:
+                coro: Coroutine[Any, Any, Any] = self.context.run(
+                    step.invoke, call.prepared.args, call.prepared.kwargs, context
+                )
+            except BaseException as error:  # noqa: BLE001 - whatever a body raises is its outcome
+                self.end(None, error)
+                return
+            if _EAGER:
+                self.task = task = asyncio.Task(coro, loop=host.loop, context=self.context, eager_start=True)
+                if task.done():
+                    self._task_done(task)
+                    return
+            else:
+                self.task = task = host.loop.create_task(coro, context=self.context)
+            task.add_done_callback(self._task_done)
+        if timeout is not None:
+            self.timer = host.loop.call_later(timeout, self.request_abort, Abort.TIMEOUT)
+
+    def run_here(self, context: StepContext[Any]) -> None:
+        """Execute a sync body on the calling thread; ``finished`` is called on the host's loop afterwards."""
+        try:
+            self.value = self.call.step.invoke(self.call.prepared.args, self.call.prepared.kwargs, context)
+        except BaseException as error:  # noqa: BLE001 - whatever a body raises is its outcome
+            self.error = error
+
+    def finished(self) -> None:
+        """A sync body's thread is free again."""
+        self.end(self.value, self.error)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled():
+            self.end(None, asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            self.end(None, error)
+        else:
+            self.end(task.result(), None)
+
+    def end(self, value: Any, error: BaseException | None) -> None:  # noqa: ANN401 - what the body returned
+        """Settle: hand the outcome to the run."""
+        if self.settled:
+            return
+        self.settled = True
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if error is not None:
+            value = None
+            if self.abort is Abort.TIMEOUT and isinstance(error, (asyncio.CancelledError, StepAborted)):
+                cause, error = error, self._timeout()
+                error.__cause__ = cause
+        elif self.abort is Abort.TIMEOUT:
+            error = self._timeout()
+        self.value, self.error = value, error
+        self.run.body_ended(self)
+
+    def _timeout(self) -> BaseException:
+        step = self.call.step
+        return StepTimeout(
+            f"step {self.call.key} took longer than its timeout of {step.timeout} s (attempt {self.attempt})",
+            step=step.name, timeout=step.timeout,
+        )
+
+    def request_abort(self, why: Abort) -> None:
+        """Ask the body to stop: an async one is cancelled, a sync one finds ``ctx.cancelled`` set."""
+        if self.settled:
+            return
+        if self.abort is None or why is Abort.LOST:
+            self.abort = why
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the body ended because it was asked to, not of itself."""
+        return self.abort is not None and isinstance(self.error, (asyncio.CancelledError, StepAborted))
+
+    # -- what the step context asks of it
+
+    def _idempotency_key(self) -> str:
+        return idempotency_key(self.run.key_uid, self.call.key)
+
+    def is_set(self) -> bool:
+        """Whether the attempt is to stop."""
+        return self.abort is not None
+
+    def progress(self, value: object) -> None:
+        """Record how far the attempt is."""
+        self.run.progress(self, value)
+
+    def artifact(self, name: str, data: bytes) -> None:
+        """Keep bytes with the step's outcome."""
+        self.run.named_artifact(self, name, data)

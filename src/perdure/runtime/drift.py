@@ -1,0 +1,59 @@
+"""Where the code departs from the log it replays: other arguments, or a step that has moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.errors import DriftError
+
+if TYPE_CHECKING:
+    from perdure.context import StepLike
+    from perdure.model.records import Event
+    from perdure.runtime.calls import StepCall
+    from perdure.runtime.run import Run
+
+SHOWN = 500
+
+
+def check_arguments(run: Run, step: StepLike, key: str, event: Event, found: bytes) -> None:
+    """Compare a call's arguments with those its recorded outcome was made from; a difference blocks the run."""
+    recorded = event.args
+    if recorded is None or recorded == found or step.arguments.same(recorded, found):
+        return
+    if run.accept_drift:
+        return
+    run.loop.poisoned(DriftError(
+        f"run {run.run_id}: {key} was recorded with other arguments\n  recorded: {shown(recorded)}\n  found:    {shown(found)}",
+        run_id=run.run_id, key=key, recorded=shown(recorded), found=shown(found),
+        advice="nothing was run. Undo the change, give the new call its own name or key, use version= for new runs, or "
+        "resume with accept_drift" + _unstable(run),
+    ))
+
+
+def guard_moved(run: Run, call: StepCall) -> bool:
+    """Before a body starts: whether it does not look like a recorded call that nobody has asked for."""
+    if run.accept_drift:
+        return True
+    for event in run.replay.moved(call.key):
+        if event.args is not None and call.step.arguments.same(event.args, call.prepared.data):
+            run.loop.poisoned(DriftError(
+                f"run {run.run_id}: {call.key} ({call.where}) looks like the recorded {event.key}, which nobody asks for",
+                run_id=run.run_id, key=call.key, recorded=event.key, found=call.key,
+                advice="nothing was run. A call of this step was added, removed or moved: give repeated calls explicit keys "
+                "(step.with_options(key=…)), use version= for new runs, or resume with accept_drift" + _unstable(run),
+            ))
+            return False
+    return True
+
+
+def _unstable(run: Run) -> str:
+    python = run.recorded_python
+    if python and python != run.this_python:
+        return f". The log was written under Python {python}, this is {run.this_python}: a worker on {python} can go on"
+    return ""
+
+
+def shown(data: bytes) -> str:
+    """Arguments for people, cut."""
+    text = data.decode("utf-8", "backslashreplace")
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -1,0 +1,130 @@
+"""How a run ends: its terminal event from what its code returned, raised or ran into."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import DriftError, IntegrityError, NotDurable, NotSerializable, Undecodable
+from perdure.model import payloads
+from perdure.model.failures import encode_failure, failure_text
+from perdure.model.records import Kind, Status
+
+if TYPE_CHECKING:
+    from perdure.model.records import Artifact
+    from perdure.runtime.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A terminal (or blocking) event, and what whoever waits for the run is told."""
+
+    kind: Kind
+    status: Status
+    payload: bytes
+    reason: str | None = None
+    codec: int = payloads.PLAIN
+    artifact: Artifact | None = None
+    value: Any = None
+    failure: bytes | None = None
+
+
+def for_root(run: Run, root: asyncio.Task[Any]) -> Ending:
+    """The ending of a run whose function has returned or raised."""
+    if root.cancelled():
+        if run.cancel_reason is not None:
+            return Ending(Kind.RUN_CANCELLED, Status.CANCELLED, b"{}")
+        return _failed(run, asyncio.CancelledError("the workflow cancelled itself"))
+    error = root.exception()
+    if error is not None:
+        return _failed(run, error)
+    try:
+        payload, value = run.definition.output.roundtrip(root.result())
+    except NotSerializable as refused:
+        refused.add_note(f"the result of workflow {run.workflow}, run {run.run_id}")
+        return _failed(run, refused)
+    codec, stored, artifact = payloads.pack(payload)
+    return Ending(Kind.RUN_COMPLETED, Status.COMPLETED, stored, codec=codec, artifact=artifact, value=value)
+
+
+def for_verdict(run: Run, error: BaseException) -> Ending:
+    """The ending of a run that cannot go on: failed if its code is at fault, blocked if a person has to look."""
+    if isinstance(error, (DriftError, IntegrityError, Undecodable)):
+        if isinstance(error, DriftError):
+            run.record(Kind.DRIFT_FOUND, payload=payloads.note(
+                key=error.fields.get("key"), recorded=_text(error.fields.get("recorded")),
+                found=_text(error.fields.get("found")), build=run.host.build,
+            ))
+        reason = f"{error.code}: {error}"
+        return Ending(
+            Kind.RUN_BLOCKED, Status.BLOCKED, payloads.note(code=error.code, reason=reason), reason,
+            failure=encode_failure(error),
+        )
+    return _failed(run, error)
+
+
+def cancelled(run: Run, otherwise: Ending) -> Ending:
+    """The ending of a run to which a cancel was delivered, whatever its code made of it."""
+    reason = run.cancel_reason or ""
+    if otherwise.failure is None:
+        return Ending(Kind.RUN_CANCELLED, Status.CANCELLED, payloads.note(reason=reason), reason)
+    payload = b'{"reason":' + payloads.note(r=reason)[5:-1] + b',"failure":' + otherwise.failure + b"}"
+    return Ending(Kind.RUN_CANCELLED, Status.CANCELLED, payload, reason, failure=otherwise.failure)
+
+
+def _failed(run: Run, error: BaseException) -> Ending:
+    if isinstance(error, RuntimeError) and "attached to a different loop" in str(error) or "bound to a different event loop" in str(error):
+        error = NotDurable(
+            f"run {run.run_id}: the workflow awaited something of another event loop: {error}",
+            advice="await it in a step; locks and futures are shared neither between runs nor with step bodies",
+        )
+    failure = encode_failure(error)
+    steps = sorted(set(_propagated(run, error)))
+    reason = failure_text(failure)
+    return Ending(Kind.RUN_FAILED, Status.FAILED, payloads.run_failed(failure, steps), reason, failure=failure)
+
+
+def _propagated(run: Run, error: BaseException) -> list[str]:
+    """Keys of the failures of steps that came out of the workflow: as themselves, as causes, or in a group."""
+    seen: set[int] = set()
+    found: list[str] = []
+    queue: list[BaseException | None] = [error]
+    while queue:
+        one = queue.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if id(one) in run.failures:
+            found.append(run.failures[id(one)][1])
+        queue += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            queue += one.exceptions
+    return found
+
+
+def waiting_for(run: Run) -> str:
+    """Where each task of a run waits, for people."""
+    places = []
+    for task in run.loop.tasks:
+        if task.done():
+            continue
+        frame: Any = task.get_coro()
+        where = None
+        while frame is not None:
+            code = getattr(frame, "cr_code", None) or getattr(frame, "gi_code", None)
+            inner = getattr(frame, "cr_frame", None) or getattr(frame, "gi_frame", None)
+            if code is not None and inner is not None:
+                where = f"{code.co_filename}:{inner.f_lineno} in {code.co_qualname}"
+                if code.co_name == "run_sync_in_worker_thread":
+                    where += " (a thread: use a step)"
+            frame = getattr(frame, "cr_await", None) or getattr(frame, "gi_yieldfrom", None)
+        if where:
+            places.append(where)
+    return "; ".join(places) or "no task is left"
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)[:1000]
+
+

@@ -1,0 +1,159 @@
+"""Sync workflows: a function on a thread, in step with its run's loop.
+
+Of all threads of one run only one moves at a time, and the loop stands still meanwhile: a thread runs from one Perdure call
+to the next, then the loop goes on. So what threads share is as deterministic as it is between tasks. To be let go, a thread
+is unwound: the call it waits in raises ``RunGone``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from perdure.context import entered
+from perdure.errors import RunGone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from contextvars import Context
+
+    from perdure.runtime.run import Run
+    from perdure.runtime.threads import Threads
+
+T = TypeVar("T")
+
+Request = tuple["Context", "Callable[[], Coroutine[object, None, Any]]"]
+
+
+class _Thread:
+    """One thread of a sync workflow; also the work that the pool executes, and the fiber that code sees."""
+
+    def __init__(self, run: Run, function: Callable[[], Any], threads: Threads) -> None:
+        self.run = run
+        self.function = function
+        self._threads = threads
+        self._turn = Lock()
+        self._turn.acquire()
+        self._reply: tuple[Any, BaseException | None] = (None, None)
+        self.segment: asyncio.Future[Request | None] | None = None
+        self.begun = False
+        self.gone = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    # -- on the loop
+
+    def go(self, reply: tuple[Any, BaseException | None]) -> None:
+        """Give the thread its turn; the loop waits for ``segment``."""
+        self.run.busy += 1
+        if not self.begun:
+            self.begun = True
+            self._threads.submit(self, copy_context(), None)
+            return
+        self._reply = reply
+        self._turn.release()
+
+    def _paused(self, request: Request | None) -> None:
+        run = self.run
+        if self.gone or run.loop.gone:
+            return
+        run.busy -= 1
+        segment = self.segment
+        assert segment is not None
+        run.loop.activate(segment.set_result, request)
+        run.advance()
+
+    def unwind(self) -> None:
+        """Let go of the thread: wherever it calls Perdure next, or waits in it now, raises ``RunGone``."""
+        if self.gone:
+            return
+        self.gone = True
+        self._reply = (None, RunGone())
+        if self._turn.locked():
+            self._turn.release()
+
+    # -- on the thread
+
+    def run_here(self, _argument: object) -> None:
+        """Execute the function, to its end."""
+        try:
+            with entered(self):
+                self.value = self.function()
+        except BaseException as error:  # noqa: BLE001 - the workflow's own, raised again on the loop
+            self.error = error
+
+    def finished(self) -> None:
+        """The function has ended."""
+        self._paused(None)
+
+    def wait(self, make: Callable[[], Coroutine[object, None, T]], /) -> T:
+        """Have ``make()`` awaited on the loop and wait for its outcome."""
+        if self.gone:
+            raise RunGone
+        context = copy_context()
+        self._threads.call(lambda: self._paused((context, make)))
+        self._turn.acquire()
+        value, error = self._reply
+        self._reply = (None, None)
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
+        return cast("T", value)
+
+
+    def branch(self, thunk: Callable[[], T]) -> Coroutine[Any, Any, T]:
+        """Return a coroutine that executes ``thunk`` beside this thread, as a branch of its own."""
+        coro = self.run.host.fibers.drive(self.run, thunk)
+        name = getattr(thunk, "__qualname__", None) or type(thunk).__qualname__
+        coro.__qualname__ = name  # type: ignore[attr-defined]
+        return coro
+
+
+class Fibers:
+    """The threads of all sync workflows of a host."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._of: dict[Run, list[_Thread]] = {}
+
+    async def drive(self, run: Run, function: Callable[[], T]) -> T:
+        """Execute a sync function as part of a run; awaited in a task of the run's loop."""
+        thread = _Thread(run, function, self._threads)
+        threads = self._of.setdefault(run, [])
+        threads.append(thread)
+        reply: tuple[Any, BaseException | None] = (None, None)
+        try:
+            while True:
+                thread.segment = run.loop.create_future()
+                run.resumes.append((thread, reply))
+                try:
+                    request = await thread.segment
+                except asyncio.CancelledError as cancel:
+                    run.resumes.remove((thread, reply))
+                    if not thread.begun:
+                        raise
+                    reply = (None, cancel)
+                    continue
+                if request is None:
+                    break
+                context, make = request
+                try:
+                    reply = (await context.run(make), None)
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the thread's to handle
+                    reply = (None, error)
+            if thread.error is not None:
+                raise thread.error
+            return cast("T", thread.value)
+        finally:
+            threads.remove(thread)
+            thread.unwind()
+
+    def unwind(self, run: Run) -> None:
+        """Let go of every thread of a run."""
+        for thread in self._of.pop(run, []):
+            thread.unwind()
+

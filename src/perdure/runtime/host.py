@@ -1,0 +1,76 @@
+"""What runs need of the process they execute in, in one place."""
+
+from __future__ import annotations
+
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from contextvars import Context
+
+    from perdure.model.clock import Clock
+    from perdure.runtime.fibers import Fibers
+    from perdure.runtime.journal import Journal
+    from perdure.runtime.run import Run
+    from perdure.runtime.threads import Threads
+    from perdure.store.protocol import Store
+
+CLAMP = 1_000_000
+"""No wait is longer than this many µs of real time before the clock is looked at again: clocks jump."""
+
+
+class Owner(Protocol):
+    """Who executes runs and is told what becomes of them: the worker."""
+
+    def lease_ok(self) -> bool:
+        """Whether this process still surely holds its runs."""
+
+    def run_ended(self, run: Run) -> None:
+        """The run's terminal event is on disk."""
+
+    def run_suspended(self, run: Run) -> None:
+        """The run is written as waiting; its slot is free."""
+
+    def run_stale(self, run: Run) -> None:
+        """News for the run came in while it wanted to wait or end: read its inbox."""
+
+    def run_lost(self, run: Run, error: BaseException | None) -> None:
+        """The run is no longer ours (None), or the store failed under it."""
+
+    def run_settled(self, run: Run) -> None:
+        """A stopping run has nothing in flight any more."""
+
+
+@dataclass(slots=True)
+class Host:
+    """The process as its runs see it."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    store: Store
+    journal: Journal
+    threads: Threads
+    fibers: Fibers
+    owner: Owner
+    tools: Any = None
+    reached: Callable[[str], None] | None = None
+    """Told of each commit point as it is reached; crash tests die there."""
+    build: str = ""
+    context: Context = field(default_factory=copy_context)
+
+    def root_context(self) -> Context:
+        """The context a workflow starts in: a copy of what was current when the engine started."""
+        return self.context.copy()
+
+    def call_at(self, due: int, callback: Callable[[], object]) -> Any:  # noqa: ANN401 - a handle with cancel()
+        """Call back when the clock shows ``due`` (µs), or a little earlier or later: the callee looks again."""
+        at = getattr(self.clock, "call_at", None)
+        if at is not None:  # a manual clock knows when it is moved
+            return at(due, self.loop, callback)
+        delay = min(max(due - self.clock.now(), 0), CLAMP)
+        return self.loop.call_later(delay / 1e6, callback)
+
+

@@ -1,0 +1,275 @@
+"""The journal: everything a process writes, in submit order, many runs to a transaction.
+
+A submit schedules one flush for the next turn of the loop; what comes while a commit is under way shares the next. There
+is no timer: under load batches grow by themselves. While commits are quick and nothing is queued they happen inline, on the
+loop, since a thread costs half an fsync; an inline commit never waits for another process's lock, it hands the batch over.
+A lone run flushes at its barrier at once, as nobody else could share the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure.errors import StoreCorrupt, StoreError, StoreUnsafe
+from perdure.model.records import CommitItem, Verdict
+from perdure.runtime.threads import Threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.model.clock import Clock
+    from perdure.model.records import Event
+    from perdure.runtime.run import Run
+    from perdure.store.protocol import Store
+
+logger = logging.getLogger("perdure.journal")
+
+T = TypeVar("T")
+
+SLOW = 0.001
+"""Seconds a commit may take on the loop; slower ones go to the thread."""
+SMOOTHING = 0.2
+RETRY_FIRST = 0.05
+RETRY_MOST = 1.0
+
+
+class Journal:
+    """One per store and process; lives on the host's loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store, clock: Clock, *,
+                 reached: Callable[[str], None] | None = None) -> None:
+        self._loop = loop
+        self._store = store
+        self._clock = clock
+        self._reached = reached
+        self._pending: dict[Run, CommitItem] = {}
+        self._verbs: deque[_Verb] = deque()
+        self._busy = False
+        self._scheduled = False
+        self._pause = RETRY_FIRST
+        self._typical = 0.0
+        self._threads = Threads(loop, 1, "perdure-journal")
+        self.active = 0
+        """How many runs are executing; the worker counts."""
+        self.commits = 0
+
+    # -- what runs ask of it
+
+    def submit(self, run: Run, event: Event) -> CommitItem:
+        """Queue an event of a run; returns the item it will be written with."""
+        item = run.item
+        if item is None:
+            item = run.item = self._pending[run] = CommitItem(run.run_key, run.epoch, [event])
+            if not self._scheduled and not self._busy:
+                self._scheduled = True
+                self._loop.call_soon(self._flush)
+        else:
+            item.events.append(event)
+        return item
+
+    def barrier(self, run: Run) -> bool:
+        """Whether all that the run has submitted is on disk; if not, its ``committed`` will be called."""
+        if run.durable == run.seq:
+            return True
+        if self.active <= 1 and not self._busy and not self._verbs and self._typical < SLOW and self._store.inline:
+            self._flush()
+            return run.durable == run.seq
+        return False
+
+    def call(self, verb: Callable[[], T], *, background: bool = False) -> asyncio.Future[T]:
+        """Execute a verb of the store in its turn; ``background`` keeps it off the loop in any case."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._verbs.append(_Verb(verb, future, background=background))
+        if not self._busy:
+            self._flush()
+        return future
+
+    async def drain(self) -> None:
+        """Wait until everything submitted so far is written."""
+        while self._pending or self._busy or self._verbs:
+            await self.call(_nothing, background=True)
+
+    def close(self) -> None:
+        """Let the thread end; nothing may be submitted any more."""
+        self._threads.close()
+
+    # -- flushing
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._busy:
+            return
+        while self._pending or self._verbs:
+            inline = self._store.inline and self._typical < SLOW
+            if self._pending:
+                batch, self._pending = self._pending, {}
+                for run in batch:
+                    run.item = None
+                if not inline or not self._commit_inline(batch):
+                    self._commit_on_thread(batch)
+                    return
+                if self._pending:
+                    # What the settled runs submitted shares the next commit, one turn later.
+                    self._schedule()
+                    return
+            else:
+                verb = self._verbs.popleft()
+                if verb.background or not inline:
+                    self._busy = True
+                    self._threads.submit(_Job(verb.execute, lambda verb=verb: self._verb_done(verb)), copy_context(), None)
+                    return
+                verb.execute()
+                verb.answer()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and not self._busy:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _commit_inline(self, batch: dict[Run, CommitItem]) -> bool:
+        began = self._clock.monotonic()
+        try:
+            if self._reached is not None:
+                self._reached("commit")
+            verdicts = self._store.commit(list(batch.values()), wait=False)
+            if self._reached is not None:
+                self._reached("committed")
+        except StoreError:
+            return False  # busy, or worse: the thread meets it again, and has time to wait
+        self._learn(self._clock.monotonic() - began)
+        self._settle(batch, verdicts)
+        return True
+
+    def _commit_on_thread(self, batch: dict[Run, CommitItem]) -> None:
+        self._busy = True
+        job = _Commit(self, batch)
+        self._threads.submit(job, copy_context(), None)
+
+    def _learn(self, seconds: float) -> None:
+        # Inline commits of large batches may take longer: what counts is what one item waits for.
+        self._typical += SMOOTHING * (min(seconds, 10 * SLOW) - self._typical)
+        self.commits += 1
+
+    def _thread_done(self, job: _Commit) -> None:
+        self._busy = False
+        if job.error is None:
+            self._pause = RETRY_FIRST
+            self._learn(job.took)
+            self._settle(job.batch, job.verdicts)
+        elif isinstance(job.error, StoreError) and not isinstance(job.error, (StoreCorrupt, StoreUnsafe)):
+            kept = {run: item for run, item in job.batch.items() if not run.gone and run.host.owner.lease_ok()}
+            for run in job.batch:
+                if run not in kept:
+                    run.unwritable(job.error)
+            if kept:
+                logger.warning("the store cannot be written, trying again in %.2f s: %s", self._pause, job.error)
+                self._busy = True
+                self._loop.call_later(self._pause, self._again, kept)
+                self._pause = min(2 * self._pause, RETRY_MOST)
+                return
+        else:
+            logger.critical("the store failed: %s", job.error, exc_info=job.error)
+            for run in job.batch:
+                run.unwritable(job.error)
+        self._flush()
+
+    def _again(self, batch: dict[Run, CommitItem]) -> None:
+        self._commit_on_thread(batch)
+
+    def _verb_done(self, verb: _Verb) -> None:
+        self._busy = False
+        verb.answer()
+        self._flush()
+
+    def _settle(self, batch: dict[Run, CommitItem], verdicts: list[Verdict]) -> None:
+        for (run, item), verdict in zip(batch.items(), verdicts, strict=True):
+            if run.gone:
+                continue
+            if verdict <= Verdict.ALREADY:
+                run.committed(item)
+            elif verdict == Verdict.STALE:
+                run.stale(item)
+            elif verdict == Verdict.FENCED:
+                run.fenced()
+            else:
+                run.unwritable(StoreError(f"the store refused what run {run.run_id} writes", run_id=run.run_id))
+
+
+class _Commit:
+    """A batch on its way through the thread."""
+
+    __slots__ = ("_journal", "batch", "error", "took", "verdicts")
+
+    def __init__(self, journal: Journal, batch: dict[Run, CommitItem]) -> None:
+        self._journal = journal
+        self.batch = batch
+        self.error: BaseException | None = None
+        self.verdicts: list[Verdict] = []
+        self.took = 0.0
+
+    def run_here(self, _argument: object) -> None:
+        journal = self._journal
+        began = journal._clock.monotonic()
+        try:
+            if journal._reached is not None:
+                journal._reached("commit")
+            self.verdicts = journal._store.commit(list(self.batch.values()))
+            if journal._reached is not None:
+                journal._reached("committed")
+        except BaseException as error:  # noqa: BLE001 - told to the journal on its loop
+            self.error = error
+        self.took = journal._clock.monotonic() - began
+
+    def finished(self) -> None:
+        self._journal._thread_done(self)
+
+
+class _Job:
+    """Something else to do on the journal's thread."""
+
+    __slots__ = ("_after", "_do")
+
+    def __init__(self, do: Callable[[], object], after: Callable[[], object]) -> None:
+        self._do = do
+        self._after = after
+
+    def run_here(self, _argument: object) -> None:
+        self._do()
+
+    def finished(self) -> None:
+        self._after()
+
+
+class _Verb:
+    """A verb of the store and who waits for what it gives."""
+
+    __slots__ = ("_error", "_result", "_verb", "background", "future")
+
+    def __init__(self, verb: Callable[[], Any], future: asyncio.Future[Any], *, background: bool) -> None:
+        self._verb = verb
+        self.future = future
+        self.background = background
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def execute(self) -> None:
+        try:
+            self._result = self._verb()
+        except BaseException as error:  # noqa: BLE001 - raised to whoever waits
+            self._error = error
+
+    def answer(self) -> None:
+        if self.future.cancelled():
+            return
+        if self._error is not None:
+            self.future.set_exception(self._error)
+        else:
+            self.future.set_result(self._result)
+
+
+def _nothing() -> None:
+    pass

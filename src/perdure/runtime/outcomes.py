@@ -1,0 +1,140 @@
+"""From a body's end, or an event of the log, to what the workflow sees; the same both times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from perdure.errors import DriftError, NotSerializable, StepInterrupted, Undecodable
+from perdure.model import payloads
+from perdure.model.failures import decode_failure, encode_failure
+from perdure.model.records import Event, Kind
+from perdure.model.retry import jitter_unit, next_delay
+from perdure.runtime.calls import StepCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.runtime.bodies import Body
+    from perdure.runtime.run import Run
+
+
+class Outcome(NamedTuple):
+    """Something to deliver: ``settle`` is called in the activation that follows."""
+
+    settle: Callable[[], object]
+
+
+def recorded_outcome(run: Run, event: Event) -> Outcome:
+    """Turn an outcome of the log into what it was when it was new."""
+    kind, key = event.kind, event.key
+    if kind == Kind.CANCEL_DELIVERED:
+        run.cancel_reason = payloads.fields(event.payload).get("reason", "")
+        return Outcome(run.cancel_root)
+    assert key is not None
+    timer = run.loop.timers.get(key)
+    if timer is not None:
+        return Outcome(lambda: run.loop.fire(timer))
+    call = run.calls.pop(key)
+    future = call.future
+    assert future is not None
+    if call.cancelled or kind == Kind.STEP_CANCELLED:
+        return Outcome(future.settle_cancelled)
+    if kind == Kind.STEP_FAILED:
+        return _failure(run, call, payloads.failure_of(event.payload) or b"{}")
+    try:
+        value = call.step.result.decode(payloads.unpack(event, run.host.store.get_artifact))
+    except Undecodable as error:
+        run.verdict = DriftError(
+            f"run {run.run_id}: the recorded result of {key} does not decode as the step's type today: {error}",
+            run_id=run.run_id, key=key, advice="give the new field a default, or add an upcast; nothing was run",
+        )
+        return Outcome(_nothing)
+    return Outcome(lambda: future.set_result(value))
+
+
+def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
+    """Record how a call ended; None if it did not end but will be tried again."""
+    if isinstance(ended, StepCall):
+        return _never_began(run, ended)
+    call, error = ended.call, ended.error
+    key, step, attempt = call.key, call.step, ended.attempt
+    took = max(0, run.host.clock.now() - ended.began)
+    args = step.arguments.condense(call.prepared.data)
+    future = call.future
+    assert future is not None
+    for name, data, size in ended.named:
+        run.record(Kind.ARTIFACT_KEPT, key, payload=payloads.note(name=name, hash=data.hex(), size=size))
+    keep = ended.artifacts
+    if error is None:
+        try:
+            payload, value = step.result.roundtrip(ended.value)
+        except NotSerializable as refused:
+            refused.add_note(f"result of step {key} of run {run.run_id}; its body has run and is not run again")
+            error = refused
+        else:
+            codec, stored, artifact = payloads.pack(payload)
+            run.calls.pop(key, None)
+            run.record(
+                Kind.STEP_COMPLETED, key, attempt=attempt, took=took, codec=codec, payload=stored, args=args,
+                artifact=artifact,
+            )
+            if keep and run.item is not None:
+                run.item.artifacts.extend(keep)
+            return Outcome(future.settle_cancelled if call.cancelled else lambda: future.set_result(value))
+    aborting = call.cancelled or run.verdict is not None
+    if aborting and ended.aborted:
+        run.calls.pop(key, None)
+        run.record(Kind.STEP_CANCELLED, key, attempt=attempt, took=took, args=args)
+        return Outcome(future.settle_cancelled)
+    failure = encode_failure(error)
+    delay = None if aborting or isinstance(error, NotSerializable) else _delay(run, call, error)
+    if delay is not None:
+        next_at = run.host.clock.now() + round(delay * 1e6)
+        run.record(
+            Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=payloads.failed(failure, next_at=next_at), args=args
+        )
+        call.attempt += 1
+        call.next_at = next_at
+        call.barrier = run.seq
+        call.marked = False
+        run.retrying[key] = call
+        return None
+    run.calls.pop(key, None)
+    run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=payloads.failed(failure), args=args)
+    if call.cancelled:
+        return Outcome(future.settle_cancelled)
+    return _failure(run, call, failure)
+
+
+def _delay(run: Run, call: StepCall, error: BaseException) -> float | None:
+    unit = jitter_unit(run.uid, call.key, call.attempt)
+    return next_delay(call.step.retry, call.attempt - call.base, error, unit=unit)
+
+
+def _never_began(run: Run, call: StepCall) -> Outcome:
+    future = call.future
+    assert future is not None
+    args = call.step.arguments.condense(call.prepared.data)
+    run.calls.pop(call.key, None)
+    if call.cancelled:
+        run.record(Kind.STEP_CANCELLED, call.key, attempt=call.attempt, args=args)
+        return Outcome(future.settle_cancelled)
+    failure = encode_failure(StepInterrupted(
+        f"step {call.key} may have run: its process died during attempt {call.attempt}, and it is at_most_once",
+        step=call.step.name, advice="find out whether its effect happened, then decide in the workflow",
+    ))
+    run.record(Kind.STEP_FAILED, call.key, attempt=call.attempt, payload=payloads.failed(failure), args=args)
+    return _failure(run, call, failure)
+
+
+def _failure(run: Run, call: StepCall, failure: bytes) -> Outcome:
+    future, error = call.future, decode_failure(failure)
+    assert future is not None
+    run.failures[id(error)] = (error, call.key)
+    return Outcome(lambda: future.set_exception(error))
+
+
+def _nothing() -> None:
+    pass
+
+

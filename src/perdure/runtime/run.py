@@ -1,0 +1,550 @@
+"""One executing run: the workflow on its own loop, its outcomes in the order of the log, and what it writes.
+
+Everything happens in ``advance``, called from plain callbacks of the host's loop. It delivers one outcome at a time and
+lets the loop run until idle in between: first what is recorded, then what is new, which thereby gets its place in the log.
+When there is nothing to deliver it starts bodies, each behind its barrier; and when there is nothing to start it waits,
+or writes the run as sleeping and lets it go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import (
+    Deadlock, DriftError, IntegrityError, NotAwaited, RunGone, Undecodable,
+)
+from perdure.model import chain, payloads
+from perdure.model.records import Event, Kind, StateChange, Status
+from perdure.model.replay import Replay
+from perdure.runtime import drift, endings
+from perdure.runtime.bodies import Abort, Body
+from perdure.runtime.calls import StepCall
+from perdure.runtime.code_view import CodeView
+from perdure.runtime.outcomes import Outcome, recorded_outcome, settle_body
+from perdure.runtime.runloop import RunLoop, Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from perdure.context import StepLike
+    from perdure.model.records import Artifact, Claim, CommitItem
+    from perdure.runtime.host import Host
+    from perdure.workflow import Workflow
+
+logger = logging.getLogger("perdure.run")
+
+PARK = 100_000
+"""Waits up to this many µs keep the slot: letting a run go and claiming it again costs two commits."""
+
+
+class Run(CodeView):
+    """A claimed run in execution. Lives on the host's loop; nothing here is called from other threads."""
+
+    def __init__(self, host: Host, claim: Claim, definition: Workflow[Any, Any]) -> None:
+        row, last = claim.row, claim.events[-1]
+        self.host = host
+        self.definition = definition
+        self.run_key, self.run_id, self.uid, self.key_uid = row.run_key, row.run_id, row.uid, row.uid
+        self.workflow, self.version, self.epoch = row.workflow, row.version, row.epoch
+        self.row = row
+        self.events = claim.events
+        self.seq, self.link, self.at = last.seq, last.hash, last.at
+        self.durable = self.seq
+        self.inbox = row.inbox
+        self.item: CommitItem | None = None
+        self.loop = RunLoop(self, int.from_bytes(sha256(row.uid).digest()[:5]))
+        self.root: asyncio.Task[Any] | None = None
+        self.activation = 0
+        self.spins = 0
+        self.calls: dict[str, StepCall] = {}
+        self.untaken: dict[int, StepCall] = {}
+        self.startable: deque[StepCall] = deque()
+        self.retrying: dict[str, StepCall] = {}
+        self.in_flight: dict[str, Body] = {}
+        self.live: deque[Body | StepCall] = deque()
+        self.failures: dict[int, tuple[BaseException, str]] = {}
+        self.busy = 0
+        self.resumes: deque[tuple[Any, Any]] = deque()
+        self.stopping = False
+        self.ended = False
+        self.gone = False
+        self.deaf = False
+        """News is on its way that must be heard before anything else is decided."""
+        self.leaving: Event | None = None
+        self._wake_at: int | None = None
+        self.before: tuple[int, bytes, int] = (0, b"", 0)
+        self.verdict: BaseException | None = None
+        self.cancel_request: tuple[str, list[int]] | None = None
+        self.cancel_reason: str | None = None
+        self.strays: set[asyncio.Task[Any]] = set()
+        self._advancing = False
+        self._alarm: tuple[int, Any] | None = None
+        self._init_view()
+
+    # -- beginning
+
+    def begin(self) -> None:
+        """Check everything persisted, then start the workflow's function."""
+        try:
+            chain.check(self.uid, self.events, run_id=self.run_id)
+            self.replay = Replay(self.events)
+            self.replaying = not self.replay.done
+            value = self._input()
+        except (IntegrityError, Undecodable, DriftError) as error:
+            self.replay = Replay(())
+            self.verdict = error
+            self.advance()
+            return
+        self.loop.clock = 0.0
+        self.loop.activate(self._start_root, value)
+        del self.events
+        self.advance()
+
+    def loaded(self) -> None:
+        """The rest of a long log has been read."""
+        if not self.gone:
+            last = self.events[-1]
+            self.seq, self.link, self.at, self.durable = last.seq, last.hash, last.at, last.seq
+            self.begin()
+
+    @property
+    def wake_at(self) -> int | None:
+        """When the run is to go on, once it is suspended (µs)."""
+        return self._wake_at
+
+    def _input(self) -> Any:  # noqa: ANN401 - the workflow's input
+        created = self.events[0]
+        self.input_payload = payloads.unpack(created, self.host.store.get_artifact)
+        if not self.definition.takes_input:
+            return None
+        return self.definition.input.decode(self.input_payload)
+
+    def _start_root(self, value: Any) -> None:  # noqa: ANN401 - the workflow's input
+        self.root = self.loop.root(self._main(value), self.host.root_context())
+
+    async def _main(self, value: Any) -> Any:  # noqa: ANN401 - the workflow's own types
+        definition = self.definition
+        if definition.is_async:
+            return await definition.invoke(value, self.context())
+        return await self.host.fibers.drive(self, lambda: definition.invoke(value, self.context()))
+
+    def rejoin(self, claim: Claim) -> None:
+        """Go on, after a wait, under a new claim, with the loop as it was."""
+        last = claim.events[-1]
+        self.row, self.epoch, self.inbox = claim.row, claim.row.epoch, claim.row.inbox
+        self.seq, self.link, self.at = claim.row.seq, claim.row.hash, max(self.at, last.at)
+        self.durable = self.seq
+        self.leaving = None
+        self.advance()
+
+    # -- going on
+
+    def advance(self) -> None:
+        """Do whatever can be done now. Never nested; safe to call too often."""
+        if self._advancing or self.ended or self.gone:
+            return
+        self._advancing = True
+        try:
+            self._advance()
+        except KeyboardInterrupt:
+            self.drop(None)
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault of ours ends this execution, never the run or its neighbours
+            logger.critical("run %s: internal error", self.run_id, exc_info=True)
+            self.drop(error)
+        finally:
+            self._advancing = False
+
+    def _advance(self) -> None:
+        loop = self.loop
+        while not (self.busy or self.leaving or self.deaf or self.gone):
+            if loop.poison is not None and self.verdict is None:
+                self.verdict = loop.poison
+            if self.verdict is not None:
+                if not self._settled_for_verdict():
+                    return
+                self._write_end(endings.for_verdict(self, self.verdict))
+                continue
+            if self.resumes:
+                thread, reply = self.resumes.popleft()
+                thread.go(reply)
+                return
+            assert self.root is not None
+            if self.root.done() and not self._strays_left():
+                self._finish()
+                continue
+            outcome = self._next_outcome()
+            if outcome is not None:
+                self.activation += 1
+                self.spins = 0
+                loop.activate(outcome.settle)
+            elif self.startable and self._start_bodies():
+                continue
+            elif loop.ready and not self._pending():
+                self.spins += 1
+                self.activation += 1
+                loop.activate()
+                if loop.ready:
+                    self.host.loop.call_soon(self.advance)
+                    return
+            elif not self._rest():
+                return
+
+    def _next_outcome(self) -> Outcome | None:
+        replay, loop = self.replay, self.loop
+        if self.replaying or replay.late:
+            while (event := replay.next(self.calls, loop.timers)) is not None:
+                if event.kind == Kind.CANCEL_DELIVERED and self.spins < payloads.fields(event.payload).get("spins", 0):
+                    replay.put_back()
+                    return None
+                self._set_clock(event.at)
+                return recorded_outcome(self, event)
+            self.replaying = False
+        if self.cancel_request is not None and self.cancel_reason is None:
+            return self._deliver_cancel(self.cancel_request)
+        if loop.timers:
+            timer = loop.earliest()
+            if timer is not None and self.due_at(timer) <= self.host.clock.now():
+                return self._fire(timer)
+        while self.live:
+            outcome = settle_body(self, self.live.popleft())
+            if outcome is not None:
+                return outcome
+        return None
+
+    def _deliver_cancel(self, request: tuple[str, list[int]]) -> Outcome:
+        reason, taken = request
+        self.cancel_reason = reason
+        self.record(Kind.CANCEL_DELIVERED, payload=payloads.note(reason=reason, spins=self.spins), take=taken)
+        return Outcome(self.cancel_root)
+
+    def cancel_root(self) -> None:
+        """Deliver the cancel into the workflow, once."""
+        assert self.root is not None
+        self.root.cancel("the run was cancelled")
+
+    def _fire(self, timer: Timer) -> Outcome:
+        self.record(Kind.TIMER_FIRED, timer.key)
+        return Outcome(lambda: self.loop.fire(timer))
+
+    def _pending(self) -> bool:
+        return bool(self.calls or self.loop.timers)
+
+    def _strays_left(self) -> bool:
+        """Whether tasks are left that the workflow did not wait for; each is cancelled once, in creation order."""
+        left = [task for task in self.loop.tasks if not task.done()]
+        fresh = [task for task in left if task not in self.strays]
+        if fresh:
+            self.strays.update(fresh)
+            self.activation += 1
+            self.loop.activate(lambda: [task.cancel() for task in fresh])
+            return self._strays_left()
+        return bool(left)
+
+    # -- bodies
+
+    def ask(self, call: StepCall) -> None:
+        """Someone awaits a call: its recorded outcome will come, or its body is to be started."""
+        if self.gone or self.loop.gone:
+            raise RunGone
+        self.untaken.pop(call.n, None)
+        key = call.key
+        self.calls[key] = call
+        replay = self.replay
+        if key in replay.by_key:
+            return
+        call.barrier = self.seq
+        state = replay.attempts.pop(key, None) if replay.attempts else None
+        if state is not None:
+            call.attempt, call.base, call.next_at = state.last + 1, state.base, state.next_at
+            call.interrupted = state.started > state.last
+            if call.next_at > self.host.clock.now():
+                self.retrying[key] = call
+                return
+        self.startable.append(call)
+
+    def forget(self, call: StepCall) -> None:
+        """A call was cancelled in the activation that made it."""
+        self.calls.pop(call.key, None)
+        self.retrying.pop(call.key, None)
+        call.cancelled = True
+
+    def abort_call(self, call: StepCall) -> None:
+        """A call's cancellation was asked for: its recorded outcome says how that ended, else its body is aborted."""
+        if call.key in self.replay.by_key:
+            return
+        if call.body is not None:
+            call.body.request_abort(Abort.CANCEL)
+        elif call.key not in self.in_flight and call not in self.live:
+            self.retrying.pop(call.key, None)
+            self.live.append(call)
+
+    def _start_bodies(self) -> bool:
+        """Start what may start; True if there is something to deliver (or to try again) now."""
+        host = self.host
+        if self.stopping:
+            return self._rest()
+        startable = self.startable
+        while startable:
+            call = startable[0]
+            if call.cancelled:
+                startable.popleft()
+                continue
+            if call.barrier > self.durable and not host.journal.barrier(self):
+                self._arm()
+                return False
+            if self.gone:
+                return False
+            startable.popleft()
+            if not host.owner.lease_ok():
+                startable.appendleft(call)
+                return False  # the next renewal says whether the run is still ours, and advances it
+            if self.replay.late and not drift.guard_moved(self, call):
+                return True
+            step = call.step
+            if step.at_most_once and call.interrupted:
+                self.live.append(call)
+                return True
+            if step.at_most_once and not call.marked:
+                call.marked = True
+                self.record(Kind.STEP_STARTED, call.key, attempt=call.attempt)
+                call.barrier = self.seq
+                startable.appendleft(call)
+                continue
+            body = call.body = Body(self, call)
+            self.in_flight[call.key] = body
+            if host.reached is not None:
+                host.reached("body")
+            body.start()
+            if self.live:
+                return True
+        return bool(self.live)
+
+    def body_ended(self, body: Body) -> None:
+        """A body has settled."""
+        self.in_flight.pop(body.call.key, None)
+        body.call.body = None
+        if self.gone:
+            if not self.in_flight:
+                self.host.owner.run_settled(self)
+            return
+        if body.abort is Abort.STOP and body.aborted:
+            self.startable.append(body.call)  # interrupted, not failed: the attempt is made again elsewhere
+        else:
+            self.live.append(body)
+        if not self._advancing:
+            self.advance()
+
+    def mark_started(self, older_than: int) -> None:
+        """Note bodies in flight since before ``older_than`` (µs) in the log; rides along, nobody waits for it."""
+        for body in self.in_flight.values():
+            if body.began < older_than and not body.call.marked and not self.gone and self.leaving is None:
+                body.call.marked = True
+                self.record(Kind.STEP_STARTED, body.call.key, attempt=body.attempt)
+
+    # -- waiting
+
+    def due_at(self, timer: Timer) -> int:
+        """When a timer is due, µs UTC."""
+        return self.replay.started_at + self.replay.paused + round(timer.when() * 1e6)
+
+    def _earliest(self) -> int | None:
+        timer = self.loop.earliest() if self.loop.timers else None
+        due = None if timer is None else self.due_at(timer)
+        for call in self.retrying.values():
+            if due is None or call.next_at < due:
+                due = call.next_at
+        return due
+
+    def _rest(self) -> bool:
+        """Nothing to deliver and nothing to start: wait here, or let go; True to go on at once."""
+        now = self.host.clock.now()
+        if self.retrying:
+            due_calls = [call for call in self.retrying.values() if call.next_at <= now]
+            if due_calls and not self.stopping:
+                for call in due_calls:
+                    del self.retrying[call.key]
+                    self.startable.append(call)
+                return True
+        if self.in_flight or (self.startable and not self.stopping):
+            self._arm()
+            return False
+        if self.stopping:
+            if self.host.journal.barrier(self):
+                self.host.owner.run_settled(self)
+            return False
+        due = self._earliest()
+        if due is None:
+            self.verdict = Deadlock(
+                f"run {self.run_id} waits for something that can never come: {endings.waiting_for(self)}",
+                run_id=self.run_id, advice="nothing is running and no timer is set; look at what it awaits",
+            )
+            return True
+        if due - now <= PARK:
+            self._arm()
+            return False
+        status = Status.RETRYING if self.retrying and not self.loop.timers else Status.SLEEPING
+        self._leave(
+            Kind.RUN_SUSPENDED, payloads.note(status=status.word, wake_at=due),
+            StateChange(status, wake_at=due, inbox_seen=self.inbox),
+        )
+        return True
+
+    def _arm(self) -> None:
+        due = self._earliest()
+        if due is None:
+            return
+        if self._alarm is not None:
+            if self._alarm[0] <= due:
+                return
+            self._alarm[1].cancel()
+        self._alarm = (due, self.host.call_at(due, self._wake))
+
+    def _wake(self) -> None:
+        self._alarm = None
+        self.advance()
+
+    # -- writing
+
+    def _set_clock(self, at: int) -> None:
+        self.loop.clock = max(self.loop.clock, (at - self.replay.started_at - self.replay.paused) / 1e6)
+
+    def record(  # noqa: PLR0913 - the columns of an event
+        self, kind: Kind, key: str | None = None, *, attempt: int | None = None, took: int | None = None, codec: int = 0,
+        payload: bytes | None = None, args: bytes | None = None, artifact: Artifact | None = None,
+        take: list[int] | None = None,
+    ) -> Event:
+        """Give an event its place in the log and hand it to the journal."""
+        now = self.host.clock.now()
+        if now > self.at:
+            self.at = now
+        self.seq += 1
+        event = chain.seal(
+            self.link, self.run_key, self.seq, self.at, self.epoch, kind, key, attempt, took, codec, payload, args
+        )
+        self.link = event.hash
+        self._set_clock(event.at)
+        item = self.host.journal.submit(self, event)
+        if artifact is not None:
+            item.artifacts.append(artifact)
+        if take:
+            item.take.extend(take)
+        return event
+
+    def _leave(self, kind: Kind, payload: bytes, state: StateChange, *, codec: int = 0,
+               artifact: Artifact | None = None) -> None:
+        """Write the event with which this execution lets go of the run."""
+        if self._alarm is not None:
+            self._alarm[1].cancel()
+            self._alarm = None
+        self.before = (self.seq, self.link, self.at)
+        self._wake_at = state.wake_at
+        self.leaving = self.record(kind, payload=payload, codec=codec, artifact=artifact)
+        assert self.item is not None
+        self.item.state = state
+        self.host.journal.barrier(self)
+
+    def committed(self, item: CommitItem) -> None:
+        """The journal: these events are on disk."""
+        self.durable = item.events[-1].seq
+        if self.leaving is None or item.state is None:
+            if not self._advancing:
+                self.advance()
+            return
+        if item.state.status.terminal or item.state.status is Status.BLOCKED:
+            self.ended = True
+            self.loop.tear()
+            self.host.owner.run_ended(self)
+        else:
+            self.host.owner.run_suspended(self)
+
+    def stale(self, item: CommitItem) -> None:
+        """The journal: news came in, so nothing of this was written; take back the leaving and look."""
+        assert self.leaving is not None
+        item.events.pop()
+        self.leaving = None
+        self.deaf = True
+        self.seq, self.link, self.at = self.before
+        events, artifacts, take = item.events, item.artifacts, item.take
+        for event in events:
+            again = self.host.journal.submit(self, event)
+            again.artifacts, again.take = artifacts, take
+        self.host.owner.run_stale(self)
+
+    def fenced(self) -> None:
+        """The journal: the run has another holder; nothing of this was written and nothing more can be."""
+        self.drop(None)
+        self.host.owner.run_lost(self, None)
+
+    def unwritable(self, error: BaseException) -> None:
+        """The journal: the store failed; the run is as it was at the last commit."""
+        self.drop(error)
+        self.host.owner.run_lost(self, error)
+
+    def news(self, inbox: int, cancel: tuple[str, list[int]] | None) -> None:
+        """Hear what the inbox holds."""
+        self.inbox = inbox
+        self.deaf = False
+        if cancel is not None and self.cancel_request is None:
+            self.cancel_request = cancel
+            if self.stopping:
+                self.stopping = False  # a cancelled run ends here rather than elsewhere
+        if not self._advancing:
+            self.advance()
+
+    # -- ending
+
+    def drop(self, _error: BaseException | None) -> None:
+        """End the execution in memory; the run itself stays as the log says."""
+        if self.gone:
+            return
+        self.gone = True
+        if self._alarm is not None:
+            self._alarm[1].cancel()
+        for body in list(self.in_flight.values()):
+            body.request_abort(Abort.LOST)
+        self.host.fibers.unwind(self)
+        self.loop.tear()
+
+    def _settled_for_verdict(self) -> bool:
+        """The run must end whatever its code does: let bodies settle and keep what they did; True once all have."""
+        if not self.loop.gone:
+            self.host.fibers.unwind(self)
+            self.loop.tear()
+            for body in list(self.in_flight.values()):
+                body.request_abort(Abort.CANCEL)
+        while self.live:
+            settle_body(self, self.live.popleft())
+        return not self.in_flight
+
+    def _finish(self) -> None:
+        """The workflow's function and all its tasks have ended."""
+        for call in self.untaken.values():
+            self.verdict = NotAwaited(
+                f"step {call.key} was called but never awaited ({call.where})", step=call.key, line=call.line,
+                advice="write `await` before the call, or give it to gather, create_task or parallel",
+            )
+            self.untaken = {}
+            return
+        assert self.root is not None
+        self.loop.asyncgens.close()
+        self._write_end(endings.for_root(self, self.root))
+
+    def _write_end(self, ending: endings.Ending) -> None:
+        if self.cancel_request is not None and self.cancel_reason is None:
+            self._deliver_cancel(self.cancel_request)  # it came before the end, so it wins
+        if self.cancel_reason is not None:
+            ending = endings.cancelled(self, ending)
+        self.ending = ending
+        self._leave(
+            ending.kind, ending.payload,
+            StateChange(ending.status, reason=ending.reason, inbox_seen=self.inbox),
+            codec=ending.codec, artifact=ending.artifact,
+        )
+
+
+__all__ = ["PARK", "Run"]

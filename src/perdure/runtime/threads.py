@@ -1,0 +1,104 @@
+"""Threads for sync bodies and sync workflows: started on demand, woken by a queue, answering in batches."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from contextvars import Context
+
+logger = logging.getLogger("perdure.threads")
+
+IDLE = 10.0
+"""Seconds after which a thread without work ends."""
+
+
+class Work(Protocol):
+    """Something to execute on a thread."""
+
+    def run_here(self, context: Any, /) -> None:  # noqa: ANN401 - what submit was given
+        """Do it, on the thread; must not raise."""
+
+    def finished(self) -> None:
+        """Hear, on the loop, that it is done."""
+
+
+class Threads:
+    """A pool of daemon threads for one loop.
+
+    The answers of many threads share one wake-up of the loop, since waking it costs more than the answer.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, name: str = "perdure-step") -> None:
+        self._loop = loop
+        self._limit = limit
+        self._name = name
+        self._queue: SimpleQueue[tuple[Work, Context, object] | None] = SimpleQueue()
+        self._done: deque[Callable[[], object]] = deque()
+        self._lock = Lock()
+        self._idle = 0
+        self._threads = 0
+        self._woken = False
+        self.closed = False
+
+    def submit(self, work: Work, context: Context, argument: object) -> None:
+        """Execute ``work.run_here(argument)`` in ``context`` on a thread; waits its turn if all are busy."""
+        with self._lock:
+            start = self._idle <= self._queue.qsize() and self._threads < self._limit
+            if start:
+                self._threads += 1
+            # Under the lock, so that a thread about to end for want of work sees it.
+            self._queue.put((work, context, argument))
+        if start:
+            Thread(target=self._serve, name=f"{self._name}-{self._threads}", daemon=True).start()
+
+    def call(self, callback: Callable[[], object]) -> None:
+        """Have ``callback`` called on the loop; from any thread, in order, batched."""
+        self._done.append(callback)
+        with self._lock:
+            if self._woken:
+                return
+            self._woken = True
+        try:
+            self._loop.call_soon_threadsafe(self._drain)
+        except RuntimeError:  # the loop is closed: there is nobody to tell
+            logger.debug("an answer came after its loop had closed")
+
+    def close(self) -> None:
+        """Let idle threads end; busy ones end after their work."""
+        self.closed = True
+        for _ in range(self._threads):
+            self._queue.put(None)
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            try:
+                item = self._queue.get(timeout=IDLE)
+            except Empty:
+                item = None
+            with self._lock:
+                self._idle -= 1
+                if item is None:
+                    if not self.closed and not self._queue.empty():
+                        continue
+                    self._threads -= 1
+                    return
+            work, context, argument = item
+            context.run(work.run_here, argument)
+            self.call(work.finished)
+            del item, work, context, argument  # an idle thread keeps nothing alive
+
+    def _drain(self) -> None:
+        with self._lock:
+            self._woken = False
+        done = self._done
+        while done:
+            done.popleft()()

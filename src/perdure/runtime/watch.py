@@ -1,0 +1,61 @@
+"""Looking for what other processes did: one look every few milliseconds, shared by everyone in the process who cares."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from perdure.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.store.protocol import Store
+
+logger = logging.getLogger("perdure.store")
+
+TICK = 0.025
+"""Seconds between looks."""
+
+
+class Watch:
+    """Calls its listeners on the loop, every ``TICK``, with whether the store has changed since the last time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store) -> None:
+        self._loop = loop
+        self._store = store
+        self._listeners: list[Callable[[bool], None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._failing = False
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._timer = self._loop.call_later(TICK, self._look)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def listen(self, listener: Callable[[bool], None]) -> Callable[[], None]:
+        """Add a listener; returns what removes it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(TICK, self._look)
+        try:
+            changed = self._store.changed()
+            self._failing = False
+        except StoreError as error:
+            if not self._failing:
+                logger.warning("the store cannot be read, looking again every %s s: %s", TICK, error)
+            self._failing = True
+            return
+        for listener in list(self._listeners):
+            try:
+                listener(changed)
+            except StoreError as error:
+                logger.warning("the store cannot be read: %s", error)

@@ -1,0 +1,480 @@
+"""The worker: slots, claiming, and what becomes of the runs it executes.
+
+It claims when a slot is free and there may be something to claim: something was enqueued here, another process committed,
+a timer is due, a run was released. No batch is waited for: a slot is refilled the moment it is free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import PerdureError, StoreError
+from perdure.model.ids import worker_key
+from perdure.model.payloads import fields, note
+from perdure.model.records import InboxKind, Status, WorkerRow
+from perdure.runtime import asyncgens
+from perdure.runtime.bodies import Abort
+from perdure.runtime.fibers import Fibers
+from perdure.runtime.heartbeat import Heartbeat
+from perdure.runtime.host import Host
+from perdure.runtime.run import Run
+from perdure.runtime.threads import Threads
+from perdure.runtime.watch import TICK
+from perdure.store.protocol import PAGE, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perdure.model.clock import Clock
+    from perdure.model.records import Claim, InboxRow
+    from perdure.runtime.journal import Journal
+    from perdure.runtime.watch import Watch
+    from perdure.store.protocol import Store
+    from perdure.workflow import Workflow
+
+logger = logging.getLogger("perdure.worker")
+
+BATCH = 200
+"""Runs claimed in one transaction at most."""
+CACHED = 5000
+"""Suspended runs kept in memory; one in a sleep takes about 6 KiB."""
+STARTED_AFTER = 100_000
+"""µs after which a body in flight is noted in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How a worker works. Durations in seconds."""
+
+    concurrency: int = 100
+    lease: float = 30.0
+    heartbeat: float = 10.0
+    threads: int = 32
+    crash_cap: int = 5
+    suspended: int = CACHED
+
+
+class Worker:
+    """Executes runs of the workflows it was given; lives on one event loop."""
+
+    def __init__(  # noqa: PLR0913 - what an engine is made of
+        self, store: Store, journal: Journal, clock: Clock, definitions: Mapping[tuple[str, str], Workflow[Any, Any]],
+        watch: Watch, *,
+        limits: Limits, tools: Any = None, name: str = "", namespace: str = "", only: bool = False,  # noqa: ANN401
+        ended: Callable[[Run], None], reached: Callable[[str], None] | None = None,
+    ) -> None:
+        self._store, self._journal, self._clock = store, journal, clock
+        self._definitions = definitions
+        self._limits = limits
+        self._name = name or socket.gethostname()
+        self._namespace = namespace
+        self._only = only
+        self._wanted: set[int] = set()
+        self._watch = watch
+        self._unwatch: Callable[[], None] | None = None
+        self._told = ended
+        self._loop = asyncio.get_running_loop()
+        self._routes = [Route(n, v, "", namespace) for n, v in definitions]
+        self._threads = Threads(self._loop, limits.threads)
+        self._fiber_threads = Threads(self._loop, 1 << 30, "perdure-workflow")
+        self.host = Host(
+            self._loop, clock, store, journal, self._threads, Fibers(self._fiber_threads), self, tools, reached,
+            build=next((d.build for d in definitions.values()), ""),
+        )
+        self.key = 0
+        self.running: dict[int, Run] = {}
+        self._suspended: OrderedDict[int, Run] = OrderedDict()
+        self._heartbeat: Heartbeat | None = None
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._lost = False
+        self._serving: asyncio.Task[None] | None = None
+        self._due: tuple[int, Any] | None = None
+        self._reclaiming = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._hurried = asyncio.Event()
+        self._restore_hooks: Callable[[], None] | None = None
+        self._facts = b""
+
+    # -- starting
+
+    async def start(self, *, serve: bool = True) -> None:
+        """Register and start the heartbeat; with ``serve`` claim from now on."""
+        self._restore_hooks = asyncgens.install()
+        await self._register()
+        self._unwatch = self._watch.listen(self._look)
+        if serve:
+            self._serving = self._loop.create_task(self._serve(), name="perdure worker")
+
+    async def _register(self) -> None:
+        limits = self._limits
+        self.key = worker_key(os.urandom)
+        self._lost = False
+        row = WorkerRow(
+            worker_key=self.key, name=self._name, host=socket.gethostname(), pid=os.getpid(), pid_started=0, boot="",
+            build=self.host.build, sidecar="", started_at=self._clock.now(), lease_until=round(limits.lease * 1e6), beat=0,
+        )
+        python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        self._facts = note(worker=self._name, pid=os.getpid(), python=python, build=self.host.build)
+        await self._journal.call(lambda: self._store.register_worker(row))
+        self._heartbeat = Heartbeat(
+            self._store, self._clock, self.key, lease=limits.lease, interval=limits.heartbeat,
+            renewed=lambda late: self._threads.call(lambda: self._renewed(late=late)),
+            lost=lambda: self._threads.call(self._lease_lost),
+        )
+        self._heartbeat.start(get_ident())
+
+    # -- claiming
+
+    def poke(self) -> None:
+        """There may be something to claim."""
+        self._wake.set()
+
+    @property
+    def free(self) -> int:
+        """Slots that are free."""
+        return self._limits.concurrency - len(self.running)
+
+    async def _serve(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                await self._claim()
+            except StoreError as error:
+                logger.warning("nothing could be claimed: %s", error)
+            await self._wake.wait()
+
+    async def _claim(self) -> None:
+        if self._wanted:
+            await self._claim_wanted()
+        while self.free > 0 and not self._stopping and not self._only:
+            limit = min(self.free, BATCH)
+            claims = await self._claim_up_to(limit)
+            if len(claims) < limit:
+                await self._look_ahead()
+                return
+
+    async def _claim_up_to(self, limit: int, only: int | None = None) -> list[Claim]:
+        key = self.key
+        claims = await self._journal.call(
+            lambda: self._store.claim_runs(key, self._routes, limit, facts=self._facts, only=only, now=self._time())
+        )
+        for claim in claims:
+            self.execute(claim)
+        return claims
+
+    def want(self, run_key: int) -> None:
+        """Claim this run as soon as it can be, before any other."""
+        self._wanted.add(run_key)
+        self._wake.set()
+
+    async def _claim_wanted(self) -> None:
+        for row in await self._journal.call(lambda: self._store.get_runs(list(self._wanted))):
+            if row.status.terminal or row.status is Status.BLOCKED:
+                self._wanted.discard(row.run_key)
+            elif row.run_key not in self.running and self.free > 0 and not await self._claim_up_to(1, row.run_key):
+                if row.wake_at is not None:
+                    self._due_at(row.wake_at)
+
+    async def tick(self) -> int:
+        """Make one pass and wait for what it claimed; returns how many runs that were."""
+        dead = self._store.dead_workers(self.key, grace=round(self._limits.heartbeat * 1e6))
+        if dead:
+            key, cap = self.key, self._limits.crash_cap
+            await self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap))
+        claims = await self._claim_up_to(min(self.free, BATCH))
+        await self._idle.wait()
+        return len(claims)
+
+    def _time(self) -> int | None:
+        return self._clock.now() if hasattr(self._clock, "call_at") else None
+
+    async def _look_ahead(self) -> None:
+        due = await self._journal.call(lambda: self._store.next_due(self._routes))
+        if due is not None:
+            self._due_at(due)
+
+    def _due_at(self, due: int) -> None:
+        if self._due is not None:
+            if self._due[0] <= due:
+                return
+            self._due[1].cancel()
+        self._due = (due, self.host.call_at(due, self._came_due))
+
+    def _came_due(self) -> None:
+        due, self._due = self._due, None
+        assert due is not None
+        if due[0] > self._clock.now():
+            self._due_at(due[0])
+        else:
+            self.poke()
+
+    @property
+    def facts(self) -> bytes:
+        """What ``run_claimed`` says of this worker."""
+        return self._facts
+
+    def execute(self, claim: Claim) -> None:
+        """Begin (or go on with) a claimed run, on the loop's next turn."""
+        row = claim.row
+        if self._lost or row.worker_key != self.key:
+            return
+        self._wanted.discard(row.run_key)
+        cached = self._suspended.pop(row.run_key, None)
+        if cached is not None and (cached.epoch + 1 != row.epoch or cached.seq + 1 != row.seq):
+            cached.drop(None)
+            cached = None
+        definition = self._definitions[row.workflow, row.version]
+        run = cached or Run(self.host, claim, definition)
+        self.running[row.run_key] = run
+        self._journal.active = len(self.running)
+        self._idle.clear()
+        if cached is not None:
+            self._loop.call_soon(cached.rejoin, claim)
+        elif claim.complete:
+            self._loop.call_soon(run.begin)
+        else:
+            self._read_on(run)
+        if row.inbox:
+            self._read_inbox()
+
+    def _read_on(self, run: Run) -> None:
+        """Read the rest of a long log, page by page."""
+        def read() -> None:
+            events = run.events
+            while len(page := self._store.read_events(run.run_key, events[-1].seq, PAGE)) > 0:
+                events.extend(page)
+        future = self._journal.call(read, background=True)
+        future.add_done_callback(lambda done: run.unwritable(error) if (error := done.exception()) else run.loaded())
+
+    # -- what becomes of runs (perdure.runtime.host.Owner)
+
+    def lease_ok(self) -> bool:
+        """Whether this worker still surely holds its runs."""
+        heartbeat = self._heartbeat
+        return heartbeat is not None and heartbeat.ok()
+
+    def run_ended(self, run: Run) -> None:
+        """A run's end is on disk."""
+        self._free(run)
+        self._told(run)
+
+    def run_suspended(self, run: Run) -> None:
+        """A run is written as waiting."""
+        self._free(run)
+        if self._only:
+            self._wanted.add(run.run_key)
+        if run.definition.is_async and self._limits.suspended > 0 and not self._stopping:
+            self._suspended[run.run_key] = run
+            if len(self._suspended) > self._limits.suspended:
+                self._suspended.popitem(last=False)[1].drop(None)
+        else:
+            run.drop(None)
+        if run.wake_at is not None:
+            self._due_at(run.wake_at)
+
+    def run_stale(self, _run: Run) -> None:
+        """A run must hear its news before it decides."""
+        self._read_inbox()
+
+    def run_lost(self, run: Run, error: BaseException | None) -> None:
+        """A run ended in memory only."""
+        if error is not None:
+            logger.error("run %s is let go, it goes on later from what is on disk: %s", run.run_id, error)
+        if not run.in_flight:
+            self._free(run)
+
+    def run_settled(self, run: Run) -> None:
+        """A stopping (or lost) run has nothing in flight any more."""
+        if run.gone:
+            self._free(run)
+            return
+        run.drop(None)
+        if self.running.get(run.run_key) is run:
+            key = self.key
+            future = self._journal.call(lambda: self._store.release(key, [run.run_key]))
+            future.add_done_callback(lambda _: self._free(run))
+
+    def _free(self, run: Run) -> None:
+        if self.running.get(run.run_key) is run:
+            del self.running[run.run_key]
+            self._journal.active = len(self.running)
+            self._wake.set()
+            if not self.running:
+                self._idle.set()
+
+    # -- watching
+
+    def _look(self, changed: bool) -> None:  # noqa: FBT001 - a listener of the watch
+        """Look after everything that nothing else calls for."""
+        if self._heartbeat is not None:
+            self._heartbeat.turned_at = self._clock.monotonic()
+        before = self._clock.now() - STARTED_AFTER
+        for run in list(self.running.values()):
+            if run.in_flight:
+                run.mark_started(before)
+        if changed:
+            self._wake.set()
+            if self.running:
+                self._read_inbox()
+        if not self._reclaiming and not self._stopping:
+            dead = self._store.dead_workers(self.key, grace=round(self._limits.heartbeat * 1e6))
+            if dead:
+                self._reclaim(dead)
+
+    def _reclaim(self, dead: list[int]) -> None:
+        self._reclaiming = True
+        key, cap = self.key, self._limits.crash_cap
+        future = self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap))
+
+        def reclaimed(done: asyncio.Future[Any]) -> None:
+            self._reclaiming = False
+            if (error := done.exception()) is not None:
+                logger.warning("runs of dead workers could not be taken back: %s", error)
+                return
+            if done.result():
+                logger.warning("took back %d runs of %d dead workers", len(done.result()), len(dead))
+            self._wake.set()
+
+        future.add_done_callback(reclaimed)
+
+    def _read_inbox(self) -> None:
+        key = self.key
+        future = self._journal.call(lambda: self._store.unread(key))
+
+        def read(done: asyncio.Future[list[tuple[int, int, list[InboxRow]]]]) -> None:
+            if done.exception() is not None:
+                self._loop.call_later(TICK, self._read_inbox)
+                return
+            for run_key, inbox, rows in done.result():
+                run = self.running.get(run_key)
+                if run is not None:
+                    cancels = [row for row in rows if row.kind == InboxKind.CANCEL]
+                    reason = fields(cancels[0].payload).get("reason", "") if cancels else ""
+                    run.news(inbox, (reason, [row.inbox_key for row in cancels]) if cancels else None)
+
+        future.add_done_callback(read)
+
+    # -- the lease
+
+    def _renewed(self, *, late: bool) -> None:
+        if not late:
+            return
+        logger.warning("the lease was renewed after it had ended; checking which runs are still held")
+        self._check_held()
+
+    def _check_held(self) -> None:
+        key = self.key
+        future = self._journal.call(lambda: self._store.held(key))
+
+        def checked(done: asyncio.Future[dict[int, int]]) -> None:
+            if done.exception() is not None:
+                self._loop.call_later(TICK, self._check_held)
+                return
+            held = done.result()
+            for run in list(self.running.values()):
+                if held.get(run.run_key) != run.epoch:
+                    run.drop(None)
+                    self.run_lost(run, None)
+                else:
+                    run.advance()
+
+        future.add_done_callback(checked)
+
+    def _lease_lost(self) -> None:
+        """Others took this worker for dead: everything it held is theirs; go on as a new worker."""
+        logger.warning("this worker was taken for dead; its %d runs went to others", len(self.running))
+        self._lost = True
+        for run in list(self.running.values()):
+            run.drop(None)
+            self.run_lost(run, None)
+        if not self._stopping:
+            self._loop.create_task(self._register_again())
+
+    async def _register_again(self) -> None:
+        while not self._stopping:
+            try:
+                await self._register()
+            except PerdureError as error:
+                logger.warning("the worker could not register: %s", error)
+                await asyncio.sleep(1)
+            else:
+                self._wake.set()
+                return
+
+    # -- stopping
+
+    async def stop(self, drain: float, grace: float) -> list[Run]:
+        """Claim nothing new, let steps finish for ``drain`` s, abort the rest, wait ``grace`` s, release what settled.
+
+        Returns the runs whose steps ignore the abort: they keep their claim, renewed, until they settle.
+        """
+        self._stopping = True
+        self._wake.set()
+        if self._serving is not None:
+            await self._serving
+            self._serving = None
+        for run in list(self.running.values()):
+            run.stopping = True
+            self._loop.call_soon(run.advance)
+        if await self._settled(drain):
+            return await self.close()
+        for run in list(self.running.values()):
+            for body in list(run.in_flight.values()):
+                if not body.call.step.at_most_once:
+                    self._loop.call_soon(body.request_abort, Abort.STOP)
+        if await self._settled(grace):
+            return await self.close()
+        left = list(self.running.values())
+        for run in left:
+            logger.warning(
+                "run %s keeps its claim: %s ignores the request to stop", run.run_id, ", ".join(run.in_flight) or "its code"
+            )
+        return left
+
+    def hurry(self) -> None:
+        """Stop waiting for steps: what is still draining is aborted now."""
+        self._hurried.set()
+
+    async def _settled(self, seconds: float) -> bool:
+        if self.running and seconds > 0:
+            waits = [self._loop.create_task(event.wait()) for event in (self._idle, self._hurried)]
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+        return not self.running
+
+    async def close(self) -> list[Run]:
+        """Retire; the heartbeat ends last."""
+        for run in self._suspended.values():
+            run.drop(None)
+        self._suspended.clear()
+        if self._due is not None:
+            self._due[1].cancel()
+            self._due = None
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        key = self.key
+        try:
+            await self._journal.call(lambda: self._store.retire_worker(key))
+        except StoreError as error:
+            logger.warning("the worker could not retire: %s", error)
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        self._threads.close()
+        self._fiber_threads.close()
+        if self._restore_hooks is not None:
+            self._restore_hooks()
+        return []
+
+

@@ -1,0 +1,1 @@
+"""Where runs live. The only part of Perdure that knows SQL."""

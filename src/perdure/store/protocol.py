@@ -1,0 +1,214 @@
+"""What a store does, in the order of a run's life.
+
+Every verb is one whole transition: atomic, and idempotent under resend. Verbs are synchronous; the runtime calls
+them from its threads, or on its loop where the store is ``inline``. A verb that judges time takes ``now`` (None: the
+store's own clock). Names equal the names of the queries. A third party can write a store:
+``perdure.testing.store_suite`` says whether it is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.model.records import (
+        Claim,
+        CommitItem,
+        Created,
+        Event,
+        InboxRow,
+        NewRun,
+        RunRow,
+        Status,
+        Verdict,
+        WorkerRow,
+    )
+
+PAGE = 1000
+"""Events (and rows) in one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a worker can execute: a workflow of one version, from one queue of one namespace."""
+
+    workflow: str
+    version: str = ""
+    queue: str = ""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """A run taken back from a dead worker, and what it became: claimable again, or blocked."""
+
+    run_key: int
+    blocked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which runs ``list_runs`` gives; None means any. ``after`` is the cursor: run_key of the last row seen."""
+
+    status: tuple[Status, ...] | None = None
+    workflow: str | None = None
+    namespace: str = ""
+    after: int | None = None
+    limit: int = 100
+
+
+class Store(Protocol):
+    """A durable home of runs; see the module's text. Errors: ``perdure.errors.StoreError`` and its kinds."""
+
+    url: str
+    inline: bool
+    """Whether verbs are quick enough to be called on an event loop."""
+
+    # -- the store itself
+
+    def close(self) -> None:
+        """Let go of every connection; idempotent."""
+        ...
+
+    def now(self) -> int:
+        """The clock that judges due times: microseconds UTC."""
+        ...
+
+    def changed(self) -> bool:
+        """Whether anyone has committed anything since the last call (a hint; True if unknown)."""
+        ...
+
+    # -- workers
+
+    def register_worker(self, worker: WorkerRow) -> None:
+        """Insert the worker's row, after taking whatever lock proves that its process lives.
+
+        ``lease_until`` is given as µs from now; ``boot``, ``sidecar`` and a ``pid_started`` of 0 are filled in.
+        """
+        ...
+
+    def renew(self, worker_key: int, lease: int, beat: int) -> bool:
+        """Renew the worker's lease for ``lease`` µs from before the call; False if the row is gone or stopped.
+
+        Uses a connection of its own, so that no commit delays it.
+        """
+        ...
+
+    def retire_worker(self, worker_key: int) -> None:
+        """Mark the worker stopped and let its lock go; its row is deleted when it holds no run."""
+        ...
+
+    def list_workers(self) -> list[WorkerRow]:
+        """All workers that are not known to be gone."""
+        ...
+
+    def dead_workers(self, observer: int, *, grace: int) -> list[int]:
+        """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
+        ...
+
+    # -- a run's life
+
+    def create_runs(
+        self, new: Sequence[NewRun], /, *, claim_for: int | None = None, facts: bytes = b"", now: int | None = None
+    ) -> list[Created]:
+        """Create runs, or find those that are there under the same id (or idempotency key).
+
+        With ``claim_for`` (a worker's key) new runs that are due are claimed in the same transaction, with ``facts``
+        as payload of ``run_claimed``. The caller compares workflow and input of what was found.
+        """
+        ...
+
+    def claim_runs(
+        self,
+        worker_key: int,
+        routes: Sequence[Route],
+        limit: int,
+        *,
+        facts: bytes = b"",
+        only: int | None = None,
+        now: int | None = None,
+    ) -> list[Claim]:
+        """Take up to ``limit`` runs that are due (pending, woken, released), oldest first within their rank.
+
+        Promotes what is due by now; appends ``run_claimed`` with ``facts`` as payload; raises each epoch. A worker
+        is given at most one suspect. ``only`` asks for one run.
+        """
+        ...
+
+    def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
+        """Append events, keep artifacts, take inbox rows, change states: one transaction, each item all or nothing.
+
+        Raises only what concerns the store as a whole (full, read-only, unreachable): then the batch is to be sent
+        again, and what was written of it is found to be there. With ``wait=False`` nothing is waited for:
+        ``StoreBusy`` is raised at once, and nothing was written, where another thread or process writes or the store
+        wants time for itself.
+        """
+        ...
+
+    def release(self, worker_key: int, run_keys: Sequence[int]) -> int:
+        """Give settled runs back, claimable at once and still ``running``; returns how many were still held."""
+        ...
+
+    def reclaim(self, observer: int, worker_keys: Sequence[int], *, cap: int) -> list[Reclaimed]:
+        """Take the runs of dead workers: count the crash, make them claimable, or block them after ``cap`` crashes."""
+        ...
+
+    def request_cancel(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
+        """Cancel: ended at once where nobody holds the run, else asked of its holder; the status found or made."""
+        ...
+
+    def resume_run(self, run_key: int, payload: bytes, *, now: int | None = None) -> RunRow:
+        """Make a failed, cancelled or blocked run claimable again: ``run_resumed`` with ``payload``."""
+        ...
+
+    def block_run(self, run_key: int, epoch: int, payload: bytes, reason: str) -> bool:
+        """Block an unheld run at the epoch seen: ``run_blocked``."""
+        ...
+
+    def unread(self, worker_key: int) -> list[tuple[int, int, list[InboxRow]]]:
+        """For runs held by the worker that have inbox rows: (run_key, inbox counter, rows)."""
+        ...
+
+    def held(self, worker_key: int) -> dict[int, int]:
+        """Epoch by run_key of everything the worker holds."""
+        ...
+
+    def next_due(self, routes: Sequence[Route]) -> int | None:
+        """When the earliest sleeping or delayed run of these routes is due."""
+        ...
+
+    # -- reading; no verb holds a cursor after it returned
+
+    def get_run(self, run_id: str, namespace: str = "") -> RunRow | None:
+        """The run of this id."""
+        ...
+
+    def get_runs(self, run_keys: Sequence[int]) -> list[RunRow]:
+        """Rows by key, those that exist."""
+        ...
+
+    def read_events(self, run_key: int, after: int = 0, limit: int = PAGE) -> list[Event]:
+        """The log after seq ``after``, at most ``limit`` events."""
+        ...
+
+    def list_runs(self, where: Filter) -> list[RunRow]:
+        """Newest first; page by the last row's key."""
+        ...
+
+    def get_artifact(self, digest: bytes) -> bytes | None:
+        """An artifact's bytes."""
+        ...
+
+
+class Artifacts(Protocol):
+    """The part of a store that decoding payloads needs."""
+
+    def get_artifact(self, digest: bytes) -> bytes | None:
+        """An artifact's bytes."""
+        ...
+
+
+__all__ = ["PAGE", "Artifacts", "Filter", "Reclaimed", "Route", "Store"]

@@ -1,0 +1,86 @@
+"""Claiming runs: by route, then rank, suspects one at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.model.records import FORMAT, Claim, Kind
+from perdure.store.protocol import PAGE
+from perdure.store.sqlite.log import follow, tail, tail_of
+from perdure.store.sqlite.rows import events, fetch, fetch_value, json_list
+from perdure.store.sqlite.runs import PRIORITY_WEIGHT, get_runs
+from perdure.store.sqlite.sql import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+    from perdure.model.records import Event
+
+_READ, _EVENT, _CLAIM = QUERIES["read_events"], QUERIES["insert_event"], QUERIES["claim_runs"]
+
+_Candidate = tuple[int, int, int]
+"""Rank, run key, epoch: sorts in the order of claiming."""
+
+
+def any_claimable(cursor: apsw.Cursor, routes: Sequence[int], now: int) -> bool:
+    """Whether a claim would find anything; a hint, for which no lock is taken."""
+    return bool(fetch_value(cursor, QUERIES["any_claimable"], (json_list(routes), now)))
+
+
+def claim_runs(
+    cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], limit: int, *, facts: bytes, only: int | None, now: int
+) -> list[Claim]:
+    """Take up to ``limit`` due runs, inside the caller's transaction."""
+    if not fetch_value(cursor, QUERIES["is_working"], (worker_key,)):
+        return []
+    if only is None:
+        chosen = _candidates(cursor, worker_key, routes, limit, now)
+    else:
+        chosen = _candidate(cursor, worker_key, routes, only, now)
+    logs: dict[int, tuple[list[Event], bool]] = {}
+    appended: list[Event] = []
+    changes: list[tuple[object, ...]] = []
+    for _, run_key, epoch in chosen:
+        log, complete = _history(cursor, run_key)
+        last = tail_of(log[-1]) if complete else tail(cursor, run_key)
+        event = follow(last, now, epoch + 1, Kind.RUN_CLAIMED, facts)
+        if complete:
+            log.append(event)
+        logs[run_key] = log, complete
+        appended.append(event)
+        changes.append((run_key, worker_key, epoch + 1, event.seq, event.hash))
+    cursor.executemany(_CLAIM, changes)
+    cursor.executemany(_EVENT, appended)
+    found = get_runs(cursor, list(logs)) if logs else {}
+    return [Claim(found[key], *logs[key]) for key in logs]
+
+
+def _candidates(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], limit: int, now: int) -> list[_Candidate]:
+    ready: list[_Candidate] = []
+    suspects: list[_Candidate] = []
+    for route in routes:
+        cursor.execute(QUERIES["promote_due"], (route, now, limit, PRIORITY_WEIGHT))
+        ready += fetch(cursor, QUERIES["claim_ready"], (route, limit, FORMAT))
+        suspects += fetch(cursor, QUERIES["claim_suspect"], (route, FORMAT))
+    if suspects and not _holds_suspect(cursor, worker_key):
+        ready.append(min(suspects))
+    ready.sort()
+    return ready[:limit]
+
+
+def _candidate(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], run_key: int, now: int) -> list[_Candidate]:
+    cursor.execute(QUERIES["promote_one"], (run_key, now, PRIORITY_WEIGHT))
+    found = fetch(cursor, QUERIES["claim_one"], (run_key, json_list(routes), FORMAT))
+    return [row[:3] for row in found if not row[3] or not _holds_suspect(cursor, worker_key)]
+
+
+def _holds_suspect(cursor: apsw.Cursor, worker_key: int) -> bool:
+    return bool(fetch_value(cursor, QUERIES["holds_suspect"], (worker_key,)))
+
+
+def _history(cursor: apsw.Cursor, run_key: int) -> tuple[list[Event], bool]:
+    # A page less the event that the claim appends, and one more to see whether there is more.
+    log = events(fetch(cursor, _READ, (run_key, 0, PAGE)))
+    return log, len(log) < PAGE

@@ -1,0 +1,197 @@
+"""The hot path: one transaction for whatever many runs have to write, each fenced by its epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import apsw
+
+from perdure.errors import StoreError
+from perdure.model.records import Status, Verdict
+from perdure.store.sqlite.faults import REFUSED, OutcomeUnknown, translate
+from perdure.store.sqlite.rows import fetch, json_list
+from perdure.store.sqlite.runs import PRIORITY_WEIGHT
+from perdure.store.sqlite.sql import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.model.records import CommitItem, Event
+    from perdure.store.sqlite.connection import Writer
+    from perdure.store.sqlite.rows import Row
+
+_FENCE, _FENCE_BATCH, _EVENT = QUERIES["fence"], QUERIES["fence_batch"], QUERIES["insert_event"]
+_KEEP, _USE, _TAKE = QUERIES["keep_artifact"], QUERIES["use_artifact"], QUERIES["take_inbox"]
+_STATE, _EMPTY, _MARKS = QUERIES["change_state"], QUERIES["empty_inbox"], QUERIES["read_marks"]
+
+APPLIED, ALREADY, FENCED, STALE, BAD = Verdict.APPLIED, Verdict.ALREADY, Verdict.FENCED, Verdict.STALE, Verdict.BAD
+_CLAIMABLE = frozenset({Status.PENDING, Status.RUNNING})
+
+
+class _Gone(Exception):
+    """An inbox row that an item takes is not there."""
+
+
+def commit(writer: Writer, items: Sequence[CommitItem], *, wait: bool) -> list[Verdict]:
+    """Write a batch: together if it can be, else each item in a transaction of its own."""
+    if not items:
+        return []
+    writer.acquire(wait=wait)
+    try:
+        verdicts = _transaction(writer, items)
+        if verdicts is None:
+            verdicts = _one_by_one(writer, items)
+        if wait:
+            writer.checkpoint_if_due()
+        return verdicts
+    finally:
+        writer.release()
+
+
+def _transaction(writer: Writer, items: Sequence[CommitItem]) -> list[Verdict] | None:
+    """Write items in one transaction; None if a value among several was refused, and then nothing is written."""
+    cursor = writer.begin()
+    try:
+        verdicts = _write(cursor, items)
+    except (*REFUSED, _Gone) as error:
+        writer.rollback()
+        if len(items) == 1:
+            return [STALE if isinstance(error, _Gone) else BAD]
+        return None
+    except apsw.Error as error:
+        writer.rollback()
+        writer.fault(error)
+        raise translate(error, str(writer.path)) from error
+    except BaseException:
+        writer.rollback()
+        raise
+    try:
+        writer.commit()
+    except OutcomeUnknown as error:
+        _decide(writer, items, verdicts, error)
+    return verdicts
+
+
+def _decide(writer: Writer, items: Sequence[CommitItem], verdicts: list[Verdict], unknown: OutcomeUnknown) -> None:
+    """After an I/O error at COMMIT a new connection says what is there: all of the transaction, or nothing of it."""
+    cursor = writer.begin()
+    try:
+        for item, verdict in zip(items, verdicts, strict=True):
+            if verdict is APPLIED and item.events:
+                if _is_there(cursor, item):
+                    return
+                break
+    finally:
+        writer.rollback()
+    raise StoreError(
+        f"the disk failed during a commit, and nothing was written: {writer.path}", store=str(writer.path),
+        advice="look into the system's log",
+    ) from unknown
+
+
+def _one_by_one(writer: Writer, items: Sequence[CommitItem]) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    failed: dict[int, Verdict] = {}
+    for item in items:
+        verdict = failed.get(item.run_key)
+        if verdict is None:
+            done = _transaction(writer, (item,))
+            assert done is not None
+            verdict = done[0]
+            if verdict > ALREADY:
+                failed[item.run_key] = verdict
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _write(cursor: apsw.Cursor, items: Sequence[CommitItem]) -> list[Verdict]:
+    """Judge every item against one look at the store, then write what passed."""
+    if len(items) == 1:
+        found = fetch(cursor, _FENCE, (items[0].run_key,))
+    else:
+        keys = json_list({item.run_key: None for item in items})
+        found = fetch(cursor, _FENCE_BATCH, (keys,))
+    fences = {row[0]: row for row in found}
+    last: dict[int, int] = {}
+    """Seq of the last event of runs that have an earlier item in this batch; 0 for those whose hold has ended in it."""
+    failed: dict[int, Verdict] = {}
+    verdicts: list[Verdict] = []
+    events: list[Event] = []
+    for item in items:
+        key = item.run_key
+        verdict = failed.get(key) if failed else None
+        if verdict is None:
+            verdict = _judge(cursor, item, fences.get(key), last.get(key))
+            if verdict is APPLIED:
+                if item.events:
+                    events += item.events
+                    last[key] = item.events[-1][1]
+                if item.state is not None:
+                    last[key] = 0
+            elif verdict is not ALREADY:
+                failed[key] = verdict
+        verdicts.append(verdict)
+    if len(events) == 1:
+        cursor.execute(_EVENT, events[0])
+    elif events:
+        cursor.executemany(_EVENT, events)
+    for item, verdict in zip(items, verdicts, strict=True):
+        if verdict is APPLIED and (item.artifacts or item.take or item.state is not None):
+            _write_rest(cursor, item)
+    return verdicts
+
+
+def _judge(cursor: apsw.Cursor, item: CommitItem, fence: Row | None, before: int | None) -> Verdict:
+    if fence is None:
+        return FENCED
+    _, epoch, inbox, held, stored = fence
+    events = item.events
+    valid = held and epoch == item.epoch and before != 0
+    if events:
+        first = events[0][1]
+        if first <= stored and _is_there(cursor, item):
+            return ALREADY
+        if not valid:
+            return FENCED
+        seq = (stored if before is None else before) + 1
+        for event in events:
+            if event[1] != seq or event[0] != item.run_key or event[3] != epoch:
+                return BAD
+            seq += 1
+    elif not valid:
+        return FENCED
+    state = item.state
+    if state is not None and state.inbox_seen is not None and state.inbox_seen != inbox:
+        return STALE
+    return APPLIED
+
+
+def _is_there(cursor: apsw.Cursor, item: CommitItem) -> bool:
+    """Whether these very events are in the log already, written under this very epoch."""
+    sent = [(event.seq, item.epoch, event.hash) for event in item.events]
+    return sent == fetch(cursor, _MARKS, (item.run_key, sent[0][0], sent[-1][0]))
+
+
+def _write_rest(cursor: apsw.Cursor, item: CommitItem) -> None:
+    key = item.run_key
+    if item.artifacts:
+        cursor.executemany(_KEEP, item.artifacts)
+        cursor.executemany(_USE, [(artifact.hash, key) for artifact in item.artifacts])
+    for inbox_key in item.take:
+        cursor.execute(_TAKE, (inbox_key, key))
+        if cursor.connection.changes() != 1:
+            raise _Gone
+    state = item.state
+    if state is None:
+        return
+    event = item.events[-1] if item.events else None
+    due = None
+    if state.status in _CLAIMABLE:
+        due = event.at if event is not None else 0
+    cursor.execute(_STATE, (
+        key, state.status, None if event is None else event.seq, None if event is None else event.hash,
+        due, PRIORITY_WEIGHT, state.wake_at, state.reason, state.awaits,
+        event.at if event is not None and state.status.terminal else None,
+    ))  # fmt: skip
+    if state.status.terminal:
+        cursor.execute(_EMPTY, (key,))

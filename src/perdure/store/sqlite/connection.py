@@ -1,0 +1,261 @@
+"""The connections of an open store, each behind its own mutex: one that writes, one that reads, one for heartbeats.
+
+Any thread may use any of them. No cursor outlives the verb that opened it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from perdure.errors import StoreBusy, StoreUnreachable
+from perdure.store.sqlite import guard
+from perdure.store.sqlite.connect import PATIENCE_MS, be_patient
+from perdure.store.sqlite.faults import OutcomeUnknown, translate
+from perdure.store.sqlite.sql import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+_BEGIN, _COMMIT, _ROLLBACK = QUERIES["begin"], QUERIES["commit"], QUERIES["rollback"]
+
+CHECKPOINT_PAGES: Final = 1000
+"""Pages in the write-ahead log from which it is copied into the database."""
+
+_WAL_BYTES: Final = 5 * 1024 * 1024
+"""A little more than the log grows to between checkpoints: overwriting blocks syncs faster than appending them."""
+
+
+class Link:
+    """A connection that is opened when it is first used, and again after it failed."""
+
+    def __init__(
+        self, path: Path, connect: Callable[[], apsw.Connection], connection: apsw.Connection | None = None
+    ) -> None:
+        self.path = path
+        self._connect = connect
+        self._connection: apsw.Connection | None = None
+        self._cursor: apsw.Cursor | None = None
+        self._mutex = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        guard.keep_through_fork(self)
+        if connection is not None:
+            self._adopt(connection)
+
+    def close(self) -> None:
+        """Close the connection; in a forked child only forget it. Idempotent."""
+        if os.getpid() != self._pid:
+            return
+        with self._mutex:
+            self._closed = True
+            self._drop()
+
+    def _adopt(self, connection: apsw.Connection) -> apsw.Cursor:
+        self._connection = connection
+        self._cursor = connection.cursor()
+        return self._cursor
+
+    def _drop(self) -> None:
+        connection, self._connection, self._cursor = self._connection, None, None
+        if connection is not None:
+            # What cannot be closed cleanly is given up: its transaction is rolled back by whoever opens the file next.
+            with suppress(apsw.Error):
+                connection.close(True)
+
+    def _acquire(self, *, wait: bool) -> apsw.Cursor:
+        guard.refuse_fork(self._pid, str(self.path))
+        if not self._mutex.acquire(wait):
+            raise StoreBusy("the store is writing", store=str(self.path), advice="try again")
+        try:
+            return self._live()
+        except BaseException:
+            self._mutex.release()
+            raise
+
+    def _live(self) -> apsw.Cursor:
+        if self._cursor is not None:
+            return self._cursor
+        if self._closed:
+            raise StoreUnreachable("the store is closed", store=str(self.path), advice="open it again")
+        return self._adopt(self._connect())
+
+    def _fault(self, error: apsw.Error) -> None:
+        """After an I/O error a connection is not used again: what its cache holds may not be what the disk holds."""
+        if isinstance(error, apsw.IOError | apsw.CorruptError):
+            self._drop()
+
+
+class Reader(Link):
+    """``with reader as cursor:`` reads; every statement sees what was committed before it began."""
+
+    def __enter__(self) -> apsw.Cursor:
+        return self._acquire(wait=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if isinstance(error, apsw.Error):
+                self._fault(error)
+                raise translate(error, str(self.path)) from error
+        finally:
+            self._mutex.release()
+
+
+class Writer(Link):
+    """``with writer as cursor:`` is one transaction, committed at the end or rolled back whole.
+
+    The log is checkpointed by whoever may wait, after its commit; a caller that may not wait is turned away
+    when a checkpoint is due.
+    """
+
+    def __init__(
+        self, path: Path, connect: Callable[[], apsw.Connection], connection: apsw.Connection | None = None
+    ) -> None:
+        self._patient = True
+        self._log_pages = 0
+        self._checkpoint_at = CHECKPOINT_PAGES
+        self._extended = False
+        super().__init__(path, connect, connection)
+
+    def _adopt(self, connection: apsw.Connection) -> apsw.Cursor:
+        self._patient = True
+        connection.set_wal_hook(self._note_log)
+        return super()._adopt(connection)
+
+    def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        # SQLite calls it after every commit; having it switches SQLite's own checkpointing off.
+        if pages < self._log_pages:
+            self._checkpoint_at = CHECKPOINT_PAGES
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    # -- one transaction
+
+    def __enter__(self) -> apsw.Cursor:
+        self.acquire(wait=True)
+        try:
+            return self.begin()
+        except BaseException:
+            self.release()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.commit()
+                self.checkpoint_if_due()
+            else:
+                self.rollback()
+                if isinstance(error, apsw.Error):
+                    self._fault(error)
+                    raise translate(error, str(self.path)) from error
+        finally:
+            self.release()
+
+    # -- the same by hand, for several transactions under one mutex
+
+    def acquire(self, *, wait: bool) -> None:
+        """Take the mutex, and wait for SQLite's lock or not.
+
+        Raises:
+            StoreBusy: ``wait`` is False, and another thread writes or a checkpoint is due.
+        """
+        if not wait and self._log_pages >= self._checkpoint_at:
+            raise StoreBusy("a checkpoint of the store is due", store=str(self.path), advice="let a thread wait for it")
+        self._acquire(wait=wait)
+        if wait is not self._patient and self._connection is not None:
+            self._patient = wait
+            be_patient(self._connection, PATIENCE_MS if wait else 0)
+
+    def release(self) -> None:
+        """Let the mutex go."""
+        self._mutex.release()
+
+    def begin(self) -> apsw.Cursor:
+        """Take SQLite's write lock, through a new connection if the last one failed.
+
+        Raises:
+            StoreBusy: another process has it (for too long, if this one may wait).
+            StoreError: any other fault.
+        """
+        try:
+            return self._live().execute(_BEGIN)
+        except apsw.Error as error:
+            self._fault(error)
+            raise translate(error, str(self.path)) from error
+
+    def commit(self) -> None:
+        """End the transaction.
+
+        Raises:
+            OutcomeUnknown: the disk failed meanwhile.
+            StoreError: any other fault; nothing was written.
+        """
+        try:
+            self._live().execute(_COMMIT)
+        except apsw.IOError as error:
+            self._drop()
+            raise OutcomeUnknown(
+                f"the disk failed during a commit; whether it was written is unknown: {self.path}",
+                store=str(self.path), detail=str(error),
+                advice="look into the system's log; ask again, nothing is done twice",
+            ) from error
+        except apsw.Error as error:
+            self.rollback()
+            self._fault(error)
+            raise translate(error, str(self.path)) from error
+
+    def rollback(self) -> None:
+        """Undo the transaction, if SQLite has not done so itself."""
+        if self._connection is not None and self._connection.in_transaction:
+            try:
+                self._live().execute(_ROLLBACK)
+            except apsw.Error:
+                self._drop()
+
+    def fault(self, error: apsw.Error) -> None:
+        """Note what a statement ran into, for ``acquire`` to open a new connection where it must."""
+        self._fault(error)
+
+    def checkpoint_if_due(self) -> None:
+        """Copy the log into the database once it is long; readers that hold it back cost nothing but its length."""
+        if self._log_pages < self._checkpoint_at or self._connection is None:
+            return
+        with suppress(apsw.Error):
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        # Not asked for again before the log has grown by as much, or has begun anew.
+        self._checkpoint_at = self._log_pages + CHECKPOINT_PAGES
+
+    def extend_log(self) -> None:
+        """Fill the write-ahead log's file up with zeros, once, so that commits overwrite blocks that are there.
+
+        Under the write lock, so that no other process appends meanwhile.
+        """
+        with self:
+            if self._extended:
+                return
+            self._extended = True
+            with suppress(OSError):
+                _fill(f"{self.path}-wal")
+
+
+def _fill(log: str) -> None:
+    # The log itself is never locked (only the database and its -shm file are), so opening and closing it is safe.
+    descriptor = os.open(log, os.O_WRONLY)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size < _WAL_BYTES:
+            os.pwrite(descriptor, bytes(_WAL_BYTES - size), size)
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,117 @@
+-- The whole schema. Instants are integer microseconds UTC; payloads are bytes. Application id: "PERD".
+PRAGMA application_id = 0x50455244;
+PRAGMA user_version = 1;
+
+CREATE TABLE store_info (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+-- The least writer format this store accepts: older writers refuse to open it.
+INSERT INTO store_info (name, value) VALUES ('least_format', '1');
+
+-- What a worker must be able to execute, as one number: claims ask by it.
+CREATE TABLE routes (
+  route     INTEGER PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  queue     TEXT NOT NULL,
+  workflow  TEXT NOT NULL,
+  version   TEXT NOT NULL,
+  UNIQUE (namespace, workflow, version, queue)
+) STRICT;
+
+-- One row a run: the fold of its log, kept for claiming and listing, written only when the state changes.
+-- AUTOINCREMENT, so that the key of a purged run is never given again.
+CREATE TABLE runs (
+  run_key     INTEGER PRIMARY KEY AUTOINCREMENT,
+  namespace   TEXT    NOT NULL,
+  run_id      TEXT    NOT NULL,
+  uid         BLOB    NOT NULL,
+  route       INTEGER NOT NULL REFERENCES routes,
+  status      INTEGER NOT NULL,
+  epoch       INTEGER NOT NULL DEFAULT 0,
+  worker_key  INTEGER,                      -- who holds it
+  seq         INTEGER NOT NULL,             -- of the last event at the last change of state
+  hash        BLOB    NOT NULL,             -- likewise
+  inbox       INTEGER NOT NULL DEFAULT 0,   -- inbox rows ever received
+  crashes     INTEGER NOT NULL DEFAULT 0,   -- crashes of its holders in a row without progress
+  rank        INTEGER,                      -- place in the order of claiming; set only while claimable
+  wake_at     INTEGER,                      -- set only while it waits for a time
+  awaits      TEXT,                         -- names of the signals that wake it
+  deadline_at INTEGER,
+  priority    INTEGER NOT NULL DEFAULT 0,
+  partition   TEXT,
+  parent_key  INTEGER,
+  idem        TEXT,                         -- idempotency key
+  paused      INTEGER NOT NULL DEFAULT 0,   -- whether a pause is asked for
+  reason      TEXT,
+  meta        BLOB,
+  codec       INTEGER NOT NULL DEFAULT 0,   -- of the input
+  format      INTEGER NOT NULL DEFAULT 1,   -- least format that can execute it
+  created_at  INTEGER NOT NULL,
+  ended_at    INTEGER,
+  UNIQUE (namespace, run_id)
+) STRICT;
+CREATE INDEX runs_ready   ON runs (route, rank, run_key) WHERE rank IS NOT NULL;
+CREATE INDEX runs_suspect ON runs (route, rank, run_key) WHERE rank IS NOT NULL AND crashes >= 2;
+CREATE INDEX runs_due     ON runs (route, wake_at)       WHERE wake_at IS NOT NULL AND rank IS NULL;
+CREATE INDEX runs_held    ON runs (worker_key, run_key)  WHERE worker_key IS NOT NULL;
+CREATE INDEX runs_listed  ON runs (status, run_key);
+CREATE INDEX runs_routed  ON runs (route, run_key);
+CREATE INDEX runs_child   ON runs (parent_key)           WHERE parent_key IS NOT NULL;
+CREATE UNIQUE INDEX runs_idem ON runs (namespace, idem)  WHERE idem IS NOT NULL;
+
+-- A run as records.RunRow, in the order of its fields.
+CREATE VIEW run_rows AS
+SELECT r.run_key, r.namespace, r.run_id, r.uid, t.workflow, t.version, t.queue, r.status, r.epoch, r.worker_key,
+       r.seq, r.hash, r.inbox, r.crashes, r.wake_at, r.deadline_at, r.priority, r.partition, r.parent_key,
+       r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.route
+FROM runs r CROSS JOIN routes t ON t.route = r.route;
+
+-- The log: append-only, the truth. A rowid table without further indexes, columns in the order of records.Event.
+CREATE TABLE events (
+  run_key INTEGER NOT NULL,
+  seq     INTEGER NOT NULL,
+  at      INTEGER NOT NULL,
+  epoch   INTEGER NOT NULL,
+  kind    INTEGER NOT NULL,
+  key     TEXT,
+  attempt INTEGER,
+  took    INTEGER,
+  codec   INTEGER NOT NULL,
+  payload BLOB,
+  args    BLOB,
+  hash    BLOB NOT NULL,
+  PRIMARY KEY (run_key, seq)
+) STRICT;
+
+CREATE TABLE artifacts (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL) STRICT;
+CREATE TABLE artifact_uses (
+  hash BLOB NOT NULL, run_key INTEGER NOT NULL, PRIMARY KEY (run_key, hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX artifact_uses_hash ON artifact_uses (hash);
+
+-- News from outside for a run; a row is deleted when an event of the run has consumed it.
+CREATE TABLE inbox (
+  inbox_key INTEGER PRIMARY KEY AUTOINCREMENT,
+  run_key   INTEGER NOT NULL,
+  kind      INTEGER NOT NULL,
+  name      TEXT,
+  codec     INTEGER NOT NULL DEFAULT 0,
+  payload   BLOB,
+  sent_at   INTEGER NOT NULL,
+  dedup     TEXT
+) STRICT;
+CREATE INDEX inbox_run ON inbox (run_key, inbox_key);
+CREATE UNIQUE INDEX inbox_dedup ON inbox (run_key, name, dedup) WHERE dedup IS NOT NULL;
+
+CREATE TABLE workers (
+  worker_key  INTEGER PRIMARY KEY,
+  name        TEXT    NOT NULL,
+  host        TEXT    NOT NULL,
+  pid         INTEGER NOT NULL,
+  pid_started INTEGER NOT NULL,
+  boot        TEXT    NOT NULL,             -- which boot the clock of lease_until belongs to
+  build       TEXT    NOT NULL,
+  sidecar     TEXT    NOT NULL,             -- device and inode of the file whose byte it locks
+  started_at  INTEGER NOT NULL,
+  lease_until INTEGER NOT NULL,
+  beat        INTEGER NOT NULL,
+  stopped     INTEGER NOT NULL DEFAULT 0
+) STRICT;

@@ -1,0 +1,71 @@
+-- name: any_claimable
+-- Whether a run of these routes (a JSON list) is ready or due: asked first, so that idle workers take no lock.
+SELECT EXISTS (SELECT 1 FROM json_each(?1) j CROSS JOIN runs r ON r.route = j.value WHERE r.rank IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM json_each(?1) j CROSS JOIN runs r ON r.route = j.value
+               WHERE r.wake_at <= ?2 AND r.rank IS NULL);
+
+-- name: promote_due
+-- Make runs of one route whose time has come claimable, earliest first, a bounded number of them.
+UPDATE runs SET rank = wake_at - priority * ?4
+WHERE run_key IN (SELECT run_key FROM runs WHERE route = ?1 AND wake_at <= ?2 AND rank IS NULL
+                  ORDER BY wake_at LIMIT ?3);
+
+-- name: promote_one
+-- Make one run claimable if its time has come.
+UPDATE runs SET rank = wake_at - priority * ?3 WHERE run_key = ?1 AND wake_at <= ?2 AND rank IS NULL;
+
+-- name: claim_ready
+-- The first claimable runs of one route that are no suspects.
+SELECT rank, run_key, epoch FROM runs
+WHERE route = ?1 AND rank IS NOT NULL AND crashes < 2 AND format <= ?3 ORDER BY rank, run_key LIMIT ?2;
+
+-- name: claim_suspect
+-- The first claimable suspect of one route.
+SELECT rank, run_key, epoch FROM runs INDEXED BY runs_suspect
+WHERE route = ?1 AND rank IS NOT NULL AND crashes >= 2 AND format <= ?2 ORDER BY rank, run_key LIMIT 1;
+
+-- name: claim_one
+-- One run by key, if it is claimable and of one of the routes (a JSON list).
+SELECT rank, run_key, epoch, crashes >= 2 FROM runs
+WHERE run_key = ?1 AND rank IS NOT NULL AND format <= ?3 AND route IN (SELECT value FROM json_each(?2));
+
+-- name: holds_suspect
+-- Whether a worker holds a suspect.
+SELECT EXISTS (SELECT 1 FROM runs WHERE worker_key = ?1 AND crashes >= 2);
+
+-- name: is_working
+-- Whether a worker is registered and not stopped.
+SELECT EXISTS (SELECT 1 FROM workers WHERE worker_key = ?1 AND stopped = 0);
+
+-- name: has_stopped
+-- Whether a worker has stopped of its own accord: then it has not crashed.
+SELECT EXISTS (SELECT 1 FROM workers WHERE worker_key = ?1 AND stopped = 1);
+
+-- name: claim_runs
+-- Give a run to a worker.
+UPDATE runs SET status = 2, worker_key = ?2, epoch = ?3, seq = ?4, hash = ?5,
+                rank = NULL, wake_at = NULL, awaits = NULL, reason = NULL
+WHERE run_key = ?1;
+
+-- name: held
+-- Epochs of what a worker holds.
+SELECT run_key, epoch FROM runs WHERE worker_key = ?1;
+
+-- name: held_among
+-- Which of some runs (a JSON list) a worker holds.
+SELECT r.run_key, r.epoch FROM json_each(?2) j CROSS JOIN runs r ON r.run_key = j.value WHERE r.worker_key = ?1;
+
+-- name: held_in_full
+-- What a reclaim needs to know of a worker's runs.
+SELECT run_key, epoch, seq, crashes FROM runs WHERE worker_key = ?1 ORDER BY run_key;
+
+-- name: release
+-- Give a run back: claimable at once, still running.
+UPDATE runs SET worker_key = NULL, epoch = ?2, seq = ?3, hash = ?4, crashes = ?5, rank = created_at - priority * ?6
+WHERE run_key = ?1;
+
+-- name: next_due
+-- When the earliest waiting run of these routes (a JSON list) is due.
+SELECT min((SELECT r.wake_at FROM runs r WHERE r.route = j.value AND r.wake_at IS NOT NULL AND r.rank IS NULL
+            ORDER BY r.wake_at LIMIT 1))
+FROM json_each(?1) j;

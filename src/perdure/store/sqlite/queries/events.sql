@@ -1,0 +1,33 @@
+-- name: insert_event
+-- Append an event; a seq that is taken is refused.
+INSERT INTO events (run_key, seq, at, epoch, kind, key, attempt, took, codec, payload, args, hash)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
+
+-- name: read_events
+-- A run's log after a seq.
+SELECT run_key, seq, at, epoch, kind, key, attempt, took, codec, payload, args, hash
+FROM events WHERE run_key = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3;
+
+-- name: last_event
+-- What the next event of a run continues.
+SELECT seq, at, hash FROM events WHERE run_key = ?1 ORDER BY seq DESC LIMIT 1;
+
+-- name: read_marks
+-- Seq, epoch and hash of a part of a log: is what was sent there already?
+SELECT seq, epoch, hash FROM events WHERE run_key = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq;
+
+-- name: has_progress
+-- Whether a run got anywhere after a seq: claims (2), started steps (3) and reclaims (23) are no progress.
+SELECT EXISTS (SELECT 1 FROM events WHERE run_key = ?1 AND seq > ?2 AND kind NOT IN (2, 3, 23));
+
+-- name: keep_artifact
+-- Keep an artifact under its hash, once.
+INSERT INTO artifacts (hash, size, data) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+
+-- name: use_artifact
+-- Note that a run refers to an artifact.
+INSERT INTO artifact_uses (hash, run_key) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+
+-- name: get_artifact
+-- An artifact's bytes.
+SELECT data FROM artifacts WHERE hash = ?1;

@@ -1,0 +1,75 @@
+"""Reading: every function fetches all it returns, so that no cursor stays open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.store.sqlite import rows
+from perdure.store.sqlite.rows import fetch, fetch_value, json_list
+from perdure.store.sqlite.sql import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+    from perdure.model.records import Event, RunRow
+    from perdure.store.protocol import Filter
+
+_TOP = 2**63 - 1
+
+
+def data_version(cursor: apsw.Cursor) -> int:
+    """A number that changes when another connection has committed."""
+    found: int = fetch_value(cursor, QUERIES["data_version"])
+    return found
+
+
+def held(cursor: apsw.Cursor, worker_key: int) -> dict[int, int]:
+    """Epoch by run_key of everything the worker holds."""
+    return dict(fetch(cursor, QUERIES["held"], (worker_key,)))
+
+
+def next_due(cursor: apsw.Cursor, routes: Sequence[int]) -> int | None:
+    """When the earliest waiting run of these routes is due."""
+    found: int | None = fetch_value(cursor, QUERIES["next_due"], (json_list(routes),))
+    return found
+
+
+def get_run(cursor: apsw.Cursor, run_id: str, namespace: str) -> RunRow | None:
+    """The run of this id."""
+    found = fetch(cursor, QUERIES["get_run"], (namespace, run_id))
+    return rows.run_row(found[0]) if found else None
+
+
+def read_events(cursor: apsw.Cursor, run_key: int, after: int, limit: int) -> list[Event]:
+    """A page of a run's log."""
+    return rows.events(fetch(cursor, QUERIES["read_events"], (run_key, after, limit)))
+
+
+def list_runs(cursor: apsw.Cursor, where: Filter) -> list[RunRow]:
+    """A page of runs, newest first: each status or route by its own index, and the pages merged."""
+    below = _TOP if where.after is None else where.after
+    common = (below, where.namespace, where.limit)
+    routes: list[int] | None = None
+    if where.workflow is not None:
+        found = fetch(cursor, QUERIES["list_routes"], (where.namespace, where.workflow))
+        routes = [route for (route,) in found]
+    pages: list[rows.Row] = []
+    if where.status is not None:
+        listed = None if routes is None else json_list(routes)
+        for status in dict.fromkeys(where.status):
+            pages += fetch(cursor, QUERIES["list_runs_of_status"], (*common, int(status), listed))
+    elif routes is not None:
+        for route in routes:
+            pages += fetch(cursor, QUERIES["list_runs_of_route"], (*common, route))
+    else:
+        pages += fetch(cursor, QUERIES["list_runs"], common)
+    pages.sort(key=lambda row: row[0], reverse=True)
+    return [rows.run_row(row) for row in pages[: where.limit]]
+
+
+def get_artifact(cursor: apsw.Cursor, digest: bytes) -> bytes | None:
+    """An artifact's bytes."""
+    found = fetch(cursor, QUERIES["get_artifact"], (digest,))
+    return found[0][0] if found else None

@@ -1,0 +1,77 @@
+"""Runs whose hold ends: given back by their worker, or taken from a dead one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from perdure.model.records import Event, Kind, Status
+from perdure.store.protocol import Reclaimed
+from perdure.store.sqlite.log import append, end_unheld, tail, tail_of
+from perdure.store.sqlite.rows import fetch, fetch_value
+from perdure.store.sqlite.runs import PRIORITY_WEIGHT
+from perdure.store.sqlite.sql import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+SUSPECT: Final = 2
+"""Crashes in a row without progress from which a run is a suspect; the queries and an index know it too."""
+
+
+def release(cursor: apsw.Cursor, worker_key: int, run_keys: Sequence[int], *, now: int) -> int:
+    """Give back those of ``run_keys`` that the worker holds; no crash is counted."""
+    held = fetch(cursor, QUERIES["held_in_full"], (worker_key,))
+    wanted = set(run_keys)
+    held = [row for row in held if row[0] in wanted]
+    for run_key, epoch, _, crashes in held:
+        event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RELEASED)
+        _make_claimable(cursor, event, crashes)
+    return len(held)
+
+
+def _make_claimable(cursor: apsw.Cursor, event: Event, crashes: int) -> None:
+    # Ranked by when it was created: work that was begun goes before work that was not.
+    cursor.execute(QUERIES["release"], (event.run_key, event.epoch, event.seq, event.hash, crashes, PRIORITY_WEIGHT))
+
+
+def reclaim(cursor: apsw.Cursor, worker_key: int, *, cap: int, now: int) -> list[Reclaimed]:
+    """Take the runs of one dead worker, count the crash where it is theirs, and forget the worker."""
+    crashed = not fetch_value(cursor, QUERIES["has_stopped"], (worker_key,))
+    cursor.execute(QUERIES["retire_worker"], (worker_key,))
+    runs = [
+        (run_key, epoch, crashes, _has_progress(cursor, run_key, seq))
+        for run_key, epoch, seq, crashes in fetch(cursor, QUERIES["held_in_full"], (worker_key,))
+    ]
+    # While it holds a run that has crashed twice, a worker's crash is laid to that run, not to its neighbours.
+    suspect_held = any(crashes >= SUSPECT and not progress for _, _, crashes, progress in runs)
+    done: list[Reclaimed] = []
+    for run_key, epoch, crashes, progress in runs:
+        counts = crashed and (not suspect_held or crashes >= SUSPECT)
+        total = 0 if progress else crashes + counts
+        payload = json.dumps({"worker": worker_key, "crashes": total}).encode()
+        event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RECLAIMED, payload)
+        _make_claimable(cursor, event, total)
+        blocked = counts and total >= cap and _end_poisoned(cursor, event, total, now)
+        done.append(Reclaimed(run_key, blocked))
+    cursor.execute(QUERIES["forget_worker"], (worker_key,))
+    return done
+
+
+def _has_progress(cursor: apsw.Cursor, run_key: int, claimed_at: int) -> bool:
+    return bool(fetch_value(cursor, QUERIES["has_progress"], (run_key, claimed_at)))
+
+
+def _end_poisoned(cursor: apsw.Cursor, reclaimed: Event, crashes: int, now: int) -> bool:
+    """Block a run that keeps killing its workers, or cancel it if that was asked for; returns whether it is blocked."""
+    asked = fetch(cursor, QUERIES["find_cancel"], (reclaimed.run_key,))
+    if asked:
+        status, payload = Status.CANCELLED, asked[0][0]
+        reason = str(json.loads(payload)["reason"])
+    else:
+        status, reason = Status.BLOCKED, f"its workers died {crashes} times in a row without progress"
+        payload = json.dumps({"reason": reason}).encode()
+    end_unheld(cursor, tail_of(reclaimed), now, reclaimed.epoch, status, payload, reason)
+    return status is Status.BLOCKED

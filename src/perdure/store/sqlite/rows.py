@@ -1,0 +1,51 @@
+"""Rows as records: the one place that knows the order of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perdure.model.records import Event, InboxRow, RunRow, Status, WorkerRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import apsw
+
+Row = tuple[Any, ...]
+
+_STATUS = {int(status): status for status in Status}
+
+
+def fetch(cursor: apsw.Cursor, sql: str, bindings: tuple[Any, ...] = ()) -> list[Row]:
+    """All rows of a query."""
+    return cursor.execute(sql, bindings).fetchall()
+
+
+def fetch_value(cursor: apsw.Cursor, sql: str, bindings: tuple[Any, ...] = ()) -> Any:
+    """The one value of a query that always has one."""
+    return cursor.execute(sql, bindings).fetchall()[0][0]
+
+
+def json_list(numbers: Iterable[int]) -> str:
+    """A list of numbers as one parameter of a query."""
+    return str(list(numbers))
+
+
+def run_row(row: Row) -> RunRow:
+    """A row of the ``run_rows`` view."""
+    return RunRow(*row[:7], _STATUS[row[7]], *row[8:25])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def events(rows: Iterable[Row]) -> list[Event]:
+    """Rows of ``read_events``."""
+    return list(map(Event._make, rows))
+
+
+def inbox_row(row: Row) -> InboxRow:
+    """A row of ``unread`` without its counter."""
+    return InboxRow(*row)
+
+
+def worker_row(row: Row) -> WorkerRow:
+    """A row of ``list_workers``."""
+    return WorkerRow(*row[:12], bool(row[12]))  # pyright: ignore[reportCallIssue]

@@ -1,0 +1,101 @@
+"""Creating runs."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from perdure.model.chain import genesis, seal
+from perdure.model.records import FORMAT, Claim, Created, Event, Kind, Status
+from perdure.store.sqlite.rows import fetch, fetch_value, json_list, run_row
+from perdure.store.sqlite.sql import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+    from perdure.model.records import NewRun, RunRow
+
+_CREATE, _FIND, _EVENT = QUERIES["create_runs"], QUERIES["find_run_key"], QUERIES["insert_event"]
+_KEEP, _USE = QUERIES["keep_artifact"], QUERIES["use_artifact"]
+
+PRIORITY_WEIGHT: Final = 3_600_000_000
+"""How much waiting, in µs, one level of priority is worth: a run that waits long enough passes every priority."""
+
+_PENDING, _RUNNING = int(Status.PENDING), int(Status.RUNNING)
+_CREATED, _CLAIMED = Kind.RUN_CREATED, Kind.RUN_CLAIMED
+
+_MOST_PRIORITY: Final = 1_000_000
+
+
+def create_runs(
+    cursor: apsw.Cursor, runs: Sequence[NewRun], routes: Sequence[int], *, claim_for: int | None, facts: bytes, now: int
+) -> list[Created]:
+    """Create runs, or find those that are there, inside the caller's transaction."""
+    if claim_for is not None and not fetch_value(cursor, QUERIES["is_working"], (claim_for,)):
+        claim_for = None
+    # The keys are chosen here, under the write lock, so that the whole batch is one statement.
+    top: int = fetch_value(cursor, QUERIES["last_run_key"])
+    logs: dict[int, list[Event]] = {}
+    values: list[tuple[object, ...]] = []
+    for key, run, route in zip(count(top + 1), runs, routes, strict=False):
+        delayed = run.delay_until is not None and run.delay_until > now
+        worker = None if delayed else claim_for
+        logs[key] = _first_events(run, key, worker, facts, now)
+        values.append(_values(run, key, route, logs[key][-1], worker, delayed=delayed))
+    before = cursor.connection.total_changes()
+    cursor.executemany(_CREATE, values)
+    keys = list(logs)
+    if cursor.connection.total_changes() - before != len(runs):
+        keys = _find(cursor, runs, keys)
+    new = logs.keys() & keys
+    cursor.executemany(_EVENT, [event for key, log in logs.items() if key in new for event in log])
+    for key, run in zip(logs, runs, strict=True):
+        if run.artifacts and key in new:
+            cursor.executemany(_KEEP, run.artifacts)
+            cursor.executemany(_USE, [(artifact.hash, key) for artifact in run.artifacts])
+    found = get_runs(cursor, keys)
+    made: list[Created] = []
+    for own, key in zip(logs, keys, strict=True):
+        row = found[key]
+        claimed = own == key and row.worker_key is not None
+        made.append(Created(row, own == key, Claim(row, logs[key]) if claimed else None))
+    return made
+
+
+def _find(cursor: apsw.Cursor, runs: Sequence[NewRun], own: list[int]) -> list[int]:
+    """The keys under which runs are there: their own for those that are new, those of earlier ones for the others."""
+    there = {key for (key,) in fetch(cursor, QUERIES["runs_since"], (own[0],))}
+    return [
+        key if key in there
+        else fetch_value(cursor, _FIND, (run.namespace, run.run_id, run.idempotency_key))
+        for key, run in zip(own, runs, strict=True)
+    ]  # fmt: skip
+
+
+def get_runs(cursor: apsw.Cursor, run_keys: Sequence[int]) -> dict[int, RunRow]:
+    """Rows by key, those that exist."""
+    found = fetch(cursor, QUERIES["get_runs"], (json_list(run_keys),))
+    return {row[0]: run_row(row) for row in found}
+
+
+def _first_events(run: NewRun, key: int, worker: int | None, facts: bytes, now: int) -> list[Event]:
+    at = run.created_at
+    created = seal(
+        genesis(run.uid), key, 1, at, 0, _CREATED, codec=run.codec, payload=run.payload, args=run.origin
+    )
+    if worker is None:
+        return [created]
+    return [created, seal(created.hash, key, 2, max(now, at), 1, _CLAIMED, payload=facts)]
+
+
+def _values(run: NewRun, key: int, route: int, last: Event, worker: int | None, *, delayed: bool) -> tuple[object, ...]:
+    priority = max(-_MOST_PRIORITY, min(run.priority, _MOST_PRIORITY))
+    waits = delayed or worker is not None
+    return (
+        key, run.namespace, run.run_id, run.uid, route, _PENDING if worker is None else _RUNNING, last.epoch, worker,
+        last.seq, last.hash, None if waits else (run.delay_until or run.created_at) - priority * PRIORITY_WEIGHT,
+        run.delay_until if delayed else None, run.deadline_at, priority, run.partition, run.parent_key,
+        run.idempotency_key, run.meta, run.codec, FORMAT, run.created_at,
+    )  # fmt: skip

@@ -1,0 +1,239 @@
+"""The SQLite store: verbs in the order of a run's life, each delegating to the module of its noun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.clock import SystemClock
+from perdure.store.protocol import PAGE
+from perdure.store.sqlite import claims, commit, control, guard, inbox, reading, reclaim, runs
+from perdure.store.sqlite.connect import connect, open_file
+from perdure.store.sqlite.connection import Reader, Writer
+from perdure.store.sqlite.routes import Routes
+from perdure.store.sqlite.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    import apsw
+
+    from perdure.model.records import (
+        Claim,
+        CommitItem,
+        Created,
+        Event,
+        InboxRow,
+        NewRun,
+        RunRow,
+        Status,
+        Verdict,
+        WorkerRow,
+    )
+    from perdure.store.open import Durability
+    from perdure.store.protocol import Filter, Reclaimed, Route
+
+
+class SqliteStore:
+    """Runs in one SQLite file, for any number of processes of one machine. See ``perdure.store.protocol.Store``.
+
+    Attributes:
+        path: the database file, absolute.
+        created: whether this object made the store.
+    """
+
+    inline = True
+
+    def __init__(
+        self, path: Path, *, durability: Durability = "disk", create: bool = True, vfs: str | None = None
+    ) -> None:
+        self.path = path
+        self.url = f"sqlite:///{path}"
+        first, self.created = open_file(path, durability=durability, create=create, vfs=vfs)
+        self._file = guard.identity(path)
+        if self._file is not None:
+            guard.protect(self._file)
+
+        def writing() -> apsw.Connection:
+            return connect(path, durability=durability, vfs=vfs)
+
+        def reading_only() -> apsw.Connection:
+            return connect(path, query_only=True, vfs=vfs)
+
+        self._writer = Writer(path, writing, first)
+        self._heart = Writer(path, writing)
+        self._reader = Reader(path, reading_only)
+        self._routes = Routes(self._writer)
+        self._workers = Workers(path, self._writer, self._heart, self._reader)
+        self._clock = SystemClock()
+        self._data_version = -1
+
+    def __repr__(self) -> str:
+        return f"SqliteStore({str(self.path)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the store itself
+
+    def close(self) -> None:
+        """Let go of every connection; idempotent. In a forked child nothing is closed."""
+        for link in (self._reader, self._heart, self._writer):
+            link.close()
+        file, self._file = self._file, None
+        if file is not None:
+            guard.unprotect(file)
+
+    def now(self) -> int:
+        """The clock that judges due times: microseconds UTC."""
+        return self._clock.now()
+
+    def changed(self) -> bool:
+        """Whether anyone has committed anything since the last call."""
+        with self._reader as cursor:
+            version = reading.data_version(cursor)
+            before, self._data_version = self._data_version, version
+        return version != before
+
+    # -- workers
+
+    def register_worker(self, worker: WorkerRow) -> None:
+        """Lock the worker's byte and insert its row, with boot, lock file and start of the process filled in."""
+        self._workers.register(worker)
+
+    def renew(self, worker_key: int, lease: int, beat: int) -> bool:
+        """Renew the worker's lease for ``lease`` µs from before the call; False if the row is gone or stopped."""
+        return self._workers.renew(worker_key, lease, beat)
+
+    def retire_worker(self, worker_key: int) -> None:
+        """Mark the worker stopped and let its lock go; its row is deleted when it holds no run."""
+        self._workers.retire(worker_key)
+
+    def list_workers(self) -> list[WorkerRow]:
+        """All workers that are not known to be gone."""
+        return self._workers.all()
+
+    def dead_workers(self, observer: int, *, grace: int) -> list[int]:
+        """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
+        return self._workers.dead(observer, grace=grace)
+
+    # -- a run's life
+
+    def create_runs(
+        self, new: Sequence[NewRun], /, *, claim_for: int | None = None, facts: bytes = b"", now: int | None = None
+    ) -> list[Created]:
+        """Create runs, or find those that are there under the same id (or idempotency key)."""
+        if not new:
+            return []
+        numbers = [self._routes.number((run.namespace, run.queue, run.workflow, run.version)) for run in new]
+        instant = self.now() if now is None else now
+        with self._writer as cursor:
+            return runs.create_runs(cursor, new, numbers, claim_for=claim_for, facts=facts, now=instant)
+
+    def claim_runs(
+        self, worker_key: int, routes: Sequence[Route], limit: int, *, facts: bytes = b"", only: int | None = None,
+        now: int | None = None,
+    ) -> list[Claim]:
+        """Take up to ``limit`` runs that are due, oldest first within their rank."""
+        if limit < 1 or not routes:
+            return []
+        numbers = self._numbers(routes)
+        instant = self.now() if now is None else now
+        with self._reader as cursor:
+            if not claims.any_claimable(cursor, numbers, instant):
+                return []
+        with self._writer as cursor:
+            return claims.claim_runs(cursor, worker_key, numbers, limit, facts=facts, only=only, now=instant)
+
+    def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
+        """Append events, keep artifacts, take inbox rows, change states: each item whole or not at all.
+
+        With ``wait=False`` nothing is waited for: ``StoreBusy`` is raised at once, and nothing was written, while
+        another thread or process writes or a checkpoint is due.
+        """
+        return commit.commit(self._writer, items, wait=wait)
+
+    def release(self, worker_key: int, run_keys: Sequence[int]) -> int:
+        """Give settled runs back, claimable at once and still running; returns how many were still held."""
+        with self._writer as cursor:
+            return reclaim.release(cursor, worker_key, run_keys, now=self.now())
+
+    def reclaim(self, observer: int, worker_keys: Sequence[int], *, cap: int) -> list[Reclaimed]:
+        """Take the runs of dead workers: count the crash, make them claimable, or block them after ``cap`` crashes."""
+        done: list[Reclaimed] = []
+        for key in worker_keys:
+            if key != observer:
+                with self._writer as cursor:
+                    done += reclaim.reclaim(cursor, key, cap=cap, now=self.now())
+        return done
+
+    def request_cancel(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
+        """Cancel: ended at once where nobody holds the run, else asked of its holder; the status found or made."""
+        with self._writer as cursor:
+            return control.request_cancel(cursor, run_key, reason, now=self.now() if now is None else now)
+
+    def resume_run(self, run_key: int, payload: bytes, *, now: int | None = None) -> RunRow:
+        """Make a failed, cancelled, blocked or paused run claimable again: ``run_resumed`` with ``payload``."""
+        with self._writer as cursor:
+            return control.resume_run(cursor, run_key, payload, now=self.now() if now is None else now)
+
+    def block_run(self, run_key: int, epoch: int, payload: bytes, reason: str) -> bool:
+        """Block an unheld run at the epoch seen: ``run_blocked``."""
+        with self._writer as cursor:
+            return control.block_run(cursor, run_key, epoch, payload, reason, now=self.now())
+
+    def unread(self, worker_key: int) -> list[tuple[int, int, list[InboxRow]]]:
+        """For runs held by the worker that have inbox rows: (run_key, inbox counter, rows)."""
+        with self._reader as cursor:
+            return inbox.unread(cursor, worker_key)
+
+    def held(self, worker_key: int) -> dict[int, int]:
+        """Epoch by run_key of everything the worker holds."""
+        with self._reader as cursor:
+            return reading.held(cursor, worker_key)
+
+    def next_due(self, routes: Sequence[Route]) -> int | None:
+        """When the earliest sleeping or delayed run of these routes is due."""
+        if not routes:
+            return None
+        numbers = self._numbers(routes)
+        with self._reader as cursor:
+            return reading.next_due(cursor, numbers)
+
+    # -- reading; no verb holds a cursor after it returned
+
+    def get_run(self, run_id: str, namespace: str = "") -> RunRow | None:
+        """The run of this id."""
+        with self._reader as cursor:
+            return reading.get_run(cursor, run_id, namespace)
+
+    def get_runs(self, run_keys: Sequence[int]) -> list[RunRow]:
+        """Rows by key, those that exist, in the order asked for."""
+        with self._reader as cursor:
+            found = runs.get_runs(cursor, run_keys)
+        return [found[key] for key in dict.fromkeys(run_keys) if key in found]
+
+    def read_events(self, run_key: int, after: int = 0, limit: int = PAGE) -> list[Event]:
+        """The log after seq ``after``, at most ``limit`` events."""
+        with self._reader as cursor:
+            return reading.read_events(cursor, run_key, after, limit)
+
+    def list_runs(self, where: Filter) -> list[RunRow]:
+        """Newest first; page by the last row's key."""
+        with self._reader as cursor:
+            return reading.list_runs(cursor, where)
+
+    def get_artifact(self, digest: bytes) -> bytes | None:
+        """An artifact's bytes."""
+        with self._reader as cursor:
+            return reading.get_artifact(cursor, digest)
+
+    def _numbers(self, routes: Sequence[Route]) -> list[int]:
+        return self._routes.numbers((route.namespace, route.queue, route.workflow, route.version) for route in routes)

@@ -1,0 +1,86 @@
+"""Workers: registering, renewing, retiring, and telling which of the others are dead."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perdure.errors import StoreUnreachable
+from perdure.store.sqlite import rows
+from perdure.store.sqlite.liveness import Watch, boot_id, boot_now
+from perdure.store.sqlite.rows import fetch
+from perdure.store.sqlite.sidecar import Sidecar, process_started
+from perdure.store.sqlite.sql import QUERIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perdure.model.records import WorkerRow
+    from perdure.store.sqlite.connection import Reader, Writer
+
+_RENEW = QUERIES["renew"]
+
+
+class Workers:
+    """The workers of a store, as one process sees them."""
+
+    def __init__(self, path: Path, writer: Writer, heart: Writer, reader: Reader) -> None:
+        self._path = path
+        self._reader = reader
+        self._writer = writer
+        self._heart = heart
+        self._sidecar = Sidecar(path)
+        self._watches: dict[int, Watch] = {}
+
+    def register(self, worker: WorkerRow) -> None:
+        """Lock first, then insert: a row whose byte is free is that of a dead worker."""
+        try:
+            mark = self._sidecar.hold(worker.worker_key)
+        except OSError as error:
+            raise StoreUnreachable(
+                f"the lock file cannot be used: {self._sidecar.path}", store=str(self._path), detail=str(error),
+                advice="it lies beside the database; make it and the directory writable",
+            ) from error
+        self._writer.extend_log()
+        row = replace(
+            worker, boot=boot_id(), sidecar=mark, pid_started=worker.pid_started or process_started(worker.pid),
+            lease_until=boot_now() + worker.lease_until,
+        )
+        with self._writer as cursor:
+            cursor.execute(QUERIES["register_worker"], (
+                row.worker_key, row.name, row.host, row.pid, row.pid_started, row.boot, row.build, row.sidecar,
+                row.started_at, row.lease_until, row.beat,
+            ))  # fmt: skip
+
+    def renew(self, worker_key: int, lease: int, beat: int) -> bool:
+        """Renew one row, from before now on, and lock the byte again in case something has dropped it."""
+        until = boot_now() + lease
+        mark = ""
+        with suppress(OSError):
+            mark = self._sidecar.hold(worker_key)
+        with self._heart as cursor:
+            return cursor.execute(_RENEW, (worker_key, until, beat, mark)).connection.changes() == 1
+
+    def retire(self, worker_key: int) -> None:
+        """Stop a worker; the row stays while it holds runs, for the others to see that they are to be taken."""
+        with self._writer as cursor:
+            cursor.execute(QUERIES["retire_worker"], (worker_key,))
+            cursor.execute(QUERIES["forget_worker"], (worker_key,))
+        self._sidecar.let_go(worker_key)
+
+    def all(self) -> list[WorkerRow]:
+        """All rows."""
+        with self._reader as cursor:
+            return [rows.worker_row(row) for row in fetch(cursor, QUERIES["list_workers"])]
+
+    def dead(self, observer: int, *, grace: int) -> list[int]:
+        """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
+        with self._reader as cursor:
+            found = fetch(cursor, QUERIES["watch_workers"])
+            holders = fetch(cursor, QUERIES["list_holders"])
+        workers = [rows.worker_row(row) for row in found if row[0] != observer]
+        known = {worker.worker_key for worker in workers} | {observer}
+        watch = self._watches.setdefault(observer, Watch())
+        dead = watch.dead(workers, self._sidecar, grace=grace)
+        return dead + [key for (key,) in holders if key not in known]

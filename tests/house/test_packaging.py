@@ -1,0 +1,97 @@
+"""What is installed, what it needs, and what must not be in the repository."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from tests.house import tree
+
+# Not imported but run: by make, by pytest, or by pip.
+TOOLS = {
+    "basedpyright": "Makefile",
+    "hatchling": "pyproject.toml",
+    "import_linter": "Makefile",
+    "mypy": "Makefile",
+    "pytest_timeout": "pyproject.toml",
+    "pytest_xdist": "Makefile",
+    "ruff": "Makefile",
+}
+SPELLED = {"import_linter": "lint-imports", "pytest_timeout": "timeout =", "pytest_xdist": "pytest -n"}
+
+
+def names(requirements):
+    """The packages required, as they are imported."""
+    return {re.match(r"[\w.-]+", line).group().replace("-", "_").lower() for line in requirements}
+
+
+def core():
+    return names(tree.project()["project"]["dependencies"])
+
+
+def dev():
+    return names(tree.project()["project"]["optional-dependencies"]["dev"])
+
+
+def test_the_package_needs_what_it_imports_and_imports_what_it_needs():
+    assert set(tree.third_party(tree.modules())) == core()
+
+
+def test_everything_the_tests_import_is_installed_for_them():
+    tests = tuple(path for path in tree.python_files() if path not in tree.modules())
+    undeclared = {top: place for top, place in tree.third_party(tests).items() if top not in core() | dev()}
+    assert undeclared == {}
+
+
+def test_every_tool_installed_for_development_is_used():
+    tests = tuple(path for path in tree.python_files() if path not in tree.modules())
+    run = {
+        tool
+        for tool, file in TOOLS.items()
+        if SPELLED.get(tool, tool) in (tree.ROOT / file).read_text(encoding="utf-8")
+    }
+    assert dev() - set(tree.third_party(tests)) - run == set()
+
+
+def test_constraints_pin_everything_once():
+    lines = (tree.ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)] == []
+    pinned = [re.sub(r"[-_.]+", "_", line.partition("==")[0]).lower() for line in lines]
+    assert pinned == sorted(set(pinned))
+    assert "perdure" not in pinned
+    assert core() | dev() <= set(pinned)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The names in a wheel built from this tree."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(build, cwd=tree.ROOT, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("perdure-*.whl")
+    with zipfile.ZipFile(built) as archive:
+        return set(archive.namelist())
+
+
+def test_the_wheel_has_every_file_of_the_package(wheel):
+    ours = {str(path.relative_to(tree.PACKAGE.parent)) for path in tree.files() if path.is_relative_to(tree.PACKAGE)}
+    assert "perdure/py.typed" in ours
+    assert any(name.endswith(".sql") for name in ours)
+    assert ours <= wheel
+
+
+def test_the_wheel_has_nothing_else(wheel):
+    assert {name.partition("/")[0] for name in wheel} == {"perdure", f"perdure-{version()}.dist-info"}
+
+
+def version() -> str:
+    return tree.project()["project"]["version"]
+
+
+def test_the_licence_is_in_the_wheel(wheel):
+    assert f"perdure-{version()}.dist-info/licenses/LICENSE" in wheel
