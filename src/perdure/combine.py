@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from collections.abc import AsyncIterable, Awaitable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from perdure.context import current_fiber, now
 from perdure.errors import ColourError, DefinitionError
 from perdure.model.durations import instant, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from datetime import datetime
     from typing import Self
 
@@ -29,6 +29,11 @@ R_co = TypeVar("R_co", covariant=True)
 ItemT = TypeVar("ItemT")
 ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 
+Call: TypeAlias = Awaitable[T]
+"""A coroutine, a step call or a future."""
+Outcome: TypeAlias = T | BaseException
+"""A result, or what was raised instead."""
+
 
 class _Group:
     """Futures awaited together: none is left running, and unless ``keep_going`` the first failure cancels the rest."""
@@ -38,7 +43,7 @@ class _Group:
         self._keep_going = keep_going
         self._running: dict[asyncio.Future[Any], None] = {}
         self._failed: list[asyncio.Future[Any]] = []
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
 
     def add(self, call: Awaitable[T]) -> asyncio.Future[T]:
         """Start a call."""
@@ -61,15 +66,18 @@ class _Group:
             self._failed.append(future)
             if not self.aborted:
                 self.abort()
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _wait(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
+        """Wait until one more has settled."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
         try:
-            await self._waiter
+            await waiter
         finally:
-            self._waiter = None
+            self._waiters.remove(waiter)
 
     async def below(self, limit: int) -> None:
         """Wait until fewer than ``limit`` run, or one has failed."""
@@ -111,62 +119,69 @@ class _Group:
 @overload
 def parallel(*, return_exceptions: bool = False) -> Coroutine[object, None, tuple[()]]: ...
 @overload
-def parallel(
-    c1: Awaitable[T1], /, *, return_exceptions: Literal[False] = False
-) -> Coroutine[object, None, tuple[T1]]: ...
+def parallel(c1: Call[T1], /, *, return_exceptions: Literal[False] = False) -> Coroutine[object, None, tuple[T1]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], /, *, return_exceptions: Literal[False] = False
+    c1: Call[T1], c2: Call[T2], /, *, return_exceptions: Literal[False] = False
 ) -> Coroutine[object, None, tuple[T1, T2]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], c3: Awaitable[T3], /, *, return_exceptions: Literal[False] = False
+    c1: Call[T1], c2: Call[T2], c3: Call[T3], /, *, return_exceptions: Literal[False] = False
 ) -> Coroutine[object, None, tuple[T1, T2, T3]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], c3: Awaitable[T3], c4: Awaitable[T4], /, *, return_exceptions: Literal[False] = False
+    c1: Call[T1], c2: Call[T2], c3: Call[T3], c4: Call[T4], /, *, return_exceptions: Literal[False] = False
 ) -> Coroutine[object, None, tuple[T1, T2, T3, T4]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], c3: Awaitable[T3], c4: Awaitable[T4], c5: Awaitable[T5], /, *, return_exceptions: Literal[False] = False
+    c1: Call[T1],
+    c2: Call[T2],
+    c3: Call[T3],
+    c4: Call[T4],
+    c5: Call[T5],
+    /,
+    *,
+    return_exceptions: Literal[False] = False,
 ) -> Coroutine[object, None, tuple[T1, T2, T3, T4, T5]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], c3: Awaitable[T3], c4: Awaitable[T4], c5: Awaitable[T5], c6: Awaitable[T6], /, *, return_exceptions: Literal[False] = False
+    c1: Call[T1],
+    c2: Call[T2],
+    c3: Call[T3],
+    c4: Call[T4],
+    c5: Call[T5],
+    c6: Call[T6],
+    /,
+    *,
+    return_exceptions: Literal[False] = False,
 ) -> Coroutine[object, None, tuple[T1, T2, T3, T4, T5, T6]]: ...
 @overload
-def parallel(
-    *calls: Awaitable[T], return_exceptions: Literal[False] = False
-) -> Coroutine[object, None, tuple[T, ...]]: ...
+def parallel(*calls: Call[T], return_exceptions: Literal[False] = False) -> Coroutine[object, None, tuple[T, ...]]: ...  # type: ignore[overload-overlap]
+@overload
+def parallel(c1: Call[T1], /, *, return_exceptions: bool) -> Coroutine[object, None, tuple[Outcome[T1]]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], /, *, return_exceptions: bool
-) -> Coroutine[object, None, tuple[T1 | BaseException]]: ...
+    c1: Call[T1], c2: Call[T2], /, *, return_exceptions: bool
+) -> Coroutine[object, None, tuple[Outcome[T1], Outcome[T2]]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], /, *, return_exceptions: bool
-) -> Coroutine[object, None, tuple[T1 | BaseException, T2 | BaseException]]: ...
+    c1: Call[T1], c2: Call[T2], c3: Call[T3], /, *, return_exceptions: bool
+) -> Coroutine[object, None, tuple[Outcome[T1], Outcome[T2], Outcome[T3]]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], c3: Awaitable[T3], /, *, return_exceptions: bool
-) -> Coroutine[object, None, tuple[T1 | BaseException, T2 | BaseException, T3 | BaseException]]: ...
+    c1: Call[T1], c2: Call[T2], c3: Call[T3], c4: Call[T4], /, *, return_exceptions: bool
+) -> Coroutine[object, None, tuple[Outcome[T1], Outcome[T2], Outcome[T3], Outcome[T4]]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], c3: Awaitable[T3], c4: Awaitable[T4], /, *, return_exceptions: bool
-) -> Coroutine[object, None, tuple[T1 | BaseException, T2 | BaseException, T3 | BaseException, T4 | BaseException]]: ...
+    c1: Call[T1], c2: Call[T2], c3: Call[T3], c4: Call[T4], c5: Call[T5], /, *, return_exceptions: bool
+) -> Coroutine[object, None, tuple[Outcome[T1], Outcome[T2], Outcome[T3], Outcome[T4], Outcome[T5]]]: ...
 @overload
 def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], c3: Awaitable[T3], c4: Awaitable[T4], c5: Awaitable[T5], /, *, return_exceptions: bool
-) -> Coroutine[object, None, tuple[T1 | BaseException, T2 | BaseException, T3 | BaseException, T4 | BaseException, T5 | BaseException]]: ...
+    c1: Call[T1], c2: Call[T2], c3: Call[T3], c4: Call[T4], c5: Call[T5], c6: Call[T6], /, *, return_exceptions: bool
+) -> Coroutine[object, None, tuple[Outcome[T1], Outcome[T2], Outcome[T3], Outcome[T4], Outcome[T5], Outcome[T6]]]: ...
 @overload
-def parallel(
-    c1: Awaitable[T1], c2: Awaitable[T2], c3: Awaitable[T3], c4: Awaitable[T4], c5: Awaitable[T5], c6: Awaitable[T6], /, *, return_exceptions: bool
-) -> Coroutine[object, None, tuple[T1 | BaseException, T2 | BaseException, T3 | BaseException, T4 | BaseException, T5 | BaseException, T6 | BaseException]]: ...
-@overload
-def parallel(
-    *calls: Awaitable[T], return_exceptions: bool
-) -> Coroutine[object, None, tuple[T | BaseException, ...]]: ...
-def parallel(*calls: Awaitable[Any], return_exceptions: bool = False) -> Coroutine[object, None, tuple[Any, ...]]:
+def parallel(*calls: Call[T], return_exceptions: bool) -> Coroutine[object, None, tuple[Outcome[T], ...]]: ...
+def parallel(*calls: Call[Any], return_exceptions: bool = False) -> Coroutine[object, None, tuple[Any, ...]]:
     """Wait for several calls at once, and for all of them to settle.
 
     The first failure cancels the others (what they had committed stays) and is raised as itself when all have
@@ -185,12 +200,7 @@ def parallel(*calls: Awaitable[Any], return_exceptions: bool = False) -> Corouti
     """
     try:
         _refuse_fiber("parallel", "perdure.sync.parallel(lambda: …, lambda: …)")
-        for call in calls:
-            if not inspect.isawaitable(call):
-                raise DefinitionError(
-                    f"parallel() takes calls that can be awaited, not {call!r}",
-                    advice="of a sync step, write name.aio(…)",
-                )
+        _check_awaitable(calls)
     except Exception:
         for call in calls:
             if inspect.iscoroutine(call):
@@ -199,13 +209,21 @@ def parallel(*calls: Awaitable[Any], return_exceptions: bool = False) -> Corouti
     return _parallel(calls, return_exceptions=return_exceptions)
 
 
+def _check_awaitable(calls: tuple[object, ...]) -> None:
+    for call in calls:
+        if not inspect.isawaitable(call):
+            raise DefinitionError(
+                f"parallel() takes calls that can be awaited, not {call!r}", advice="of a sync step, write name.aio(…)"
+            )
+
+
 async def _parallel(calls: tuple[Awaitable[Any], ...], *, return_exceptions: bool) -> tuple[Any, ...]:
     async with _Group(keep_going=return_exceptions) as group:
         futures = [group.add(call) for call in calls]
     return tuple(_outcome(future) if return_exceptions else future.result() for future in futures)
 
 
-def _outcome(future: asyncio.Future[Any]) -> Any:  # noqa: ANN401 - a result or an exception
+def _outcome(future: asyncio.Future[Any]) -> Any:
     try:
         return future.exception() or future.result()
     except asyncio.CancelledError as error:
@@ -273,7 +291,7 @@ async def _map(
 
         if isinstance(items, AsyncIterable):
             # In a task of the group, as the next item may be long in coming when a call fails. It counts as one.
-            group.add(_feed_async(group, items, limit + 1, start))
+            _ = group.add(_feed_async(group, items, limit + 1, start))
         else:
             await _feed(group, items, limit, start)
     return [future.result() for future in futures]
@@ -290,9 +308,7 @@ async def _feed(group: _Group, items: Iterable[ItemT], limit: int, start: Callab
         await group.below(limit)
 
 
-async def _feed_async(
-    group: _Group, items: AsyncIterable[ItemT], limit: int, start: Callable[[ItemT], None]
-) -> None:
+async def _feed_async(group: _Group, items: AsyncIterable[ItemT], limit: int, start: Callable[[ItemT], None]) -> None:
     iterator = aiter(items)
     try:
         async for item in iterator:
@@ -332,7 +348,7 @@ def sleep_until(when: datetime) -> Coroutine[object, None, None]:
 
 async def _sleep_until(when: datetime) -> None:
     # More than once only where a clock was set back, or a timer came early by a rounding.
-    while (left := (when - now()).total_seconds()) > 0:
+    while (left := (when - now()).total_seconds()) > 0:  # noqa: ASYNC110 - it waits for an instant, not for an event
         await asyncio.sleep(left)
 
 

@@ -285,7 +285,7 @@ class StepLike(Protocol):
         """Encoding of the result."""
         ...
 
-    def invoke(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], ctx: StepContext[Any] | None) -> Any:  # noqa: ANN401
+    def invoke(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], ctx: StepContext[Any] | None) -> Any:
         """Call the function itself: its result, or a coroutine if ``is_async``."""
         ...
 
@@ -367,7 +367,7 @@ class CurrentRun(Protocol):
 class RunLoopBase(asyncio.AbstractEventLoop):
     """The event loop of one run; being the running loop is what makes code belong to the run."""
 
-    run: CurrentRun
+    run: CurrentRun  # pyright: ignore[reportUninitializedInstanceVariable] - the runtime sets it
 
 
 class Fiber(Protocol):
@@ -394,7 +394,7 @@ class _Here(threading.local):
 here: Final = _Here()
 """Per thread: the fiber it is, if any."""
 
-_get_running_loop = asyncio._get_running_loop  # noqa: SLF001 - the fast spelling: None instead of an exception
+_get_running_loop = asyncio._get_running_loop
 _step: ContextVar[StepContext[Any] | None] = ContextVar("perdure_step", default=None)
 _system_random: Final = _random.SystemRandom()
 _clock: Final = SystemClock()

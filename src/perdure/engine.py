@@ -74,7 +74,7 @@ class Engine:
             namespace: runs of other namespaces are not seen.
             durability: "disk" (committed means on disk) or "process" (it survives the process only).
             clock: where the time comes from; tests give one they can move.
-            reached: told of each commit point as it is reached; for crash tests.
+            reached: told of each point of ``perdure.runtime.points`` as it is reached; for crash tests.
 
         Raises:
             DefinitionError: an option is wrong.
@@ -202,7 +202,7 @@ class Engine:
             print(f"perdure: created the store {store.path}", file=sys.stderr)  # noqa: T201 - said once, where files are made
         self._store = store
         self._journal = Journal(loop, store, self._clock, reached=self._reached)
-        self._operations = Operations(store, self._journal.call, self._clock, self._namespace)
+        self._operations = Operations(store, self._journal.call, self._clock, self._namespace, reached=self._reached)
         self._watch = Watch(loop, store)
         self._waiters = Waiters(loop, self._operations, self._watch, self._poke)
         self._watch.start()

@@ -16,6 +16,7 @@ from perdure.model.durations import micros
 from perdure.model.failures import decode_failure
 from perdure.model.history import RunView, fold
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
+from perdure.runtime import points
 from perdure.store.protocol import PAGE, Filter
 
 if TYPE_CHECKING:
@@ -57,11 +58,13 @@ class Start:
 class Operations:
     """See the module's text. Every method may raise ``StoreError``."""
 
-    def __init__(self, store: Store, call: Calls, clock: Clock, namespace: str = "") -> None:
+    def __init__(self, store: Store, call: Calls, clock: Clock, namespace: str = "", *,
+                 reached: Callable[[str], None] | None = None) -> None:
         self.store = store
         self.call = call
         self.clock = clock
         self.namespace = namespace
+        self.reached = reached
 
     # -- creating
 
@@ -104,7 +107,11 @@ class Operations:
         Raises:
             RunConflict: an id (or idempotency key) is taken by another workflow or another input.
         """
+        if self.reached is not None:
+            self.reached(points.CREATE)
         created = await self.call(lambda: self.store.create_runs(runs, claim_for=claim_for, facts=facts))
+        if self.reached is not None:
+            self.reached(points.CREATED)
         for run, found in zip(runs, created, strict=True):
             if not found.is_new:
                 await self.check_same(found.row, workflow, run)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import EngineNotOpen
-from perdure.model.records import Status
+from perdure.model.records import Kind, Status
 from perdure.runtime.watch import TICK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.handle import Handle
-    from perdure.model.records import RunRow
+    from perdure.model.records import Event, RunRow
     from perdure.operations import Operations
     from perdure.runtime.run import Run
     from perdure.runtime.watch import Watch
     from perdure.workflow import Workflow
+
+RECENT = 5000
+"""Completed runs whose results are kept at hand."""
+SMALL = 4096
+"""Bytes of a result up to which it is."""
 
 
 class Waiters:
@@ -30,6 +36,7 @@ class Waiters:
         self._changes: list[asyncio.Future[None]] = []
         self._forget = watch.listen(self._look)
         self._checking = False
+        self._recent: OrderedDict[int, tuple[RunRow, Event]] = OrderedDict()
         self.poke = poke
 
     async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: float | None) -> Any:  # noqa: ANN401, ASYNC109
@@ -45,6 +52,9 @@ class Waiters:
             row = await operations.row(handle.run_id)
             handle.run_key = row.run_key
         run_key = handle.run_key
+        recent = self._recent.get(run_key)
+        if recent is not None:
+            return operations.outcome(*recent, workflow)
         future: asyncio.Future[Run | None] = self._loop.create_future()
         self._waiting.setdefault(run_key, []).append(future)
         try:
@@ -61,6 +71,12 @@ class Waiters:
 
     def ended(self, run: Run) -> None:
         """A run ended in this process."""
+        assert run.leaving is not None
+        if run.leaving.kind == Kind.RUN_COMPLETED and len(run.leaving.payload or b"") <= SMALL:
+            # Completed is for good, so the store need not be asked again; what failed may have been resumed since.
+            self._recent[run.run_key] = run.row, run.leaving
+            if len(self._recent) > RECENT:
+                self._recent.popitem(last=False)
         for future in self._waiting.get(run.run_key, ()):
             if not future.done():
                 future.set_result(run)

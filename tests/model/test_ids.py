@@ -51,7 +51,9 @@ def test_a_name_is_any_visible_text_without_reserved_characters(name):
     assert valid_name(name) == name
 
 
-@pytest.mark.parametrize("name", ["", " ", "x" * 201, "a\x00", "\ud800", "a\nb", "\x7f", "\x85", *(f"a{c}b" for c in "@/#[]"), None, 1, b"a"])
+@pytest.mark.parametrize(
+    "name", ["", " ", "x" * 201, "a\x00", "\ud800", "a\nb", "\x7f", "\x85", *(f"a{c}b" for c in "@/#[]"), None, 1, b"a"]
+)
 def test_a_name_that_could_not_stand_in_a_key_is_refused_with_advice(name):
     with pytest.raises(DefinitionError, match="step name") as caught:
         valid_name(name, "step name")

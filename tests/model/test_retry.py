@@ -74,7 +74,15 @@ def test_a_step_that_asks_for_nothing_has_one_attempt():
 
 @pytest.mark.parametrize(
     "error",
-    [SystemExit(0), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), StepInterrupted("x"), StopIteration(), BaseException()],
+    [
+        SystemExit(0),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        asyncio.CancelledError(),
+        StepInterrupted("x"),
+        StopIteration(),
+        BaseException(),
+    ],
 )
 def test_what_is_no_failure_of_the_step_is_never_tried_again(error):
     assert next_delay(Retry(max_attempts=5), 1, error, unit=0.0) is None
@@ -113,13 +121,30 @@ def test_a_delay_asked_for_has_an_end():
 @pytest.mark.parametrize(
     "options",
     [
-        {"max_attempts": 0}, {"max_attempts": 1.5}, {"max_attempts": True}, {"max_attempts": "3"}, {"backoff": "fibonacci"}, {"factor": -1},
-        {"factor": float("inf")}, {"factor": float("nan")}, {"factor": "2"}, {"jitter": 1.5}, {"jitter": -0.1}, {"jitter": float("nan")},
-        {"jitter": "yes"}, {"initial_delay": "1"}, {"initial_delay": -1}, {"initial_delay": "10m"}, {"max_delay": "x"}, {"retry_on": 1},
-        {"retry_on": (ValueError, "x")}, {"retry_on": BaseException}, {"give_up_on": KeyboardInterrupt},
+        {"max_attempts": 0},
+        {"max_attempts": 1.5},
+        {"max_attempts": True},
+        {"max_attempts": "3"},
+        {"backoff": "fibonacci"},
+        {"factor": -1},
+        {"factor": float("inf")},
+        {"factor": float("nan")},
+        {"factor": "2"},
+        {"jitter": 1.5},
+        {"jitter": -0.1},
+        {"jitter": float("nan")},
+        {"jitter": "yes"},
+        {"initial_delay": "1"},
+        {"initial_delay": -1},
+        {"initial_delay": "10m"},
+        {"max_delay": "x"},
+        {"retry_on": 1},
+        {"retry_on": (ValueError, "x")},
+        {"retry_on": BaseException},
+        {"give_up_on": KeyboardInterrupt},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_policy_that_makes_no_sense_is_refused_where_it_is_written(options):
     with pytest.raises(DefinitionError) as caught:
         Retry(**options)

@@ -56,14 +56,11 @@ def attributes(value: object) -> dict[str, Any]:
     """Return what an instance holds: its ``__dict__`` and filled slots, without what is only cached."""
     kind = type(value)
     held: dict[str, Any] = {}
-    for base in kind.__mro__:
-        if "__slots__" in base.__dict__:
-            for name, slot in base.__dict__.items():
-                if isinstance(slot, types.MemberDescriptorType):
-                    try:
-                        held[name] = slot.__get__(value, kind)
-                    except AttributeError:
-                        continue
+    for name, slot in _slots(kind):
+        try:
+            held[name] = slot.__get__(value, kind)
+        except AttributeError:  # not filled
+            continue
     space = getattr(value, "__dict__", None)
     if isinstance(space, dict):
         held.update(
@@ -74,6 +71,17 @@ def attributes(value: object) -> dict[str, Any]:
             }
         )
     return held
+
+
+@functools.lru_cache(maxsize=512)
+def _slots(kind: type[Any]) -> tuple[tuple[str, types.MemberDescriptorType], ...]:
+    return tuple(
+        (name, slot)
+        for base in kind.__mro__
+        if "__slots__" in base.__dict__
+        for name, slot in base.__dict__.items()
+        if isinstance(slot, types.MemberDescriptorType)
+    )
 
 
 def is_namedtuple(kind: type[Any]) -> bool:

@@ -12,7 +12,7 @@ import math
 import types
 import typing
 from json.encoder import encode_basestring
-from typing import Any, Union
+from typing import Any
 
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
@@ -73,7 +73,8 @@ class ValueCodec:
         if typed is not None and same(value, typed[1]):
             return typed
         try:
-            return _roundtrip_tagged(value, at, always=True)
+            # What pydantic turned out to know nothing of is written like what has no annotation.
+            return _roundtrip_tagged(value, at, always=not self._untyped)
         except NotSerializable:
             if typed is not None and same(value, typed[1], loose=True):
                 return typed
@@ -106,7 +107,8 @@ class ValueCodec:
             return None
         try:
             # Field names rather than aliases: the two kinds of alias need not agree, and names are what `upcast` sees.
-            data = typed[0](value, by_alias=False, round_trip=True, warnings="error")
+            # Its warnings are not needed: what they warn of does not compare equal.
+            data = typed[0](value, by_alias=False, round_trip=True, warnings=False)
             return data, typed[1](data, by_alias=True, by_name=True)
         except Exception:  # noqa: BLE001 - serializers and validators are users' code; the tagged form is tried next
             return None
@@ -183,7 +185,7 @@ def _taken_as_they_are(hint: Any) -> frozenset[Any]:
             return frozenset({hint})
     except TypeError:  # unhashable metadata
         return frozenset()
-    if typing.get_origin(hint) in {Union, types.UnionType}:
+    if typing.get_origin(hint) in {typing.Union, types.UnionType}:  # pyright: ignore[reportDeprecated]
         members = set(typing.get_args(hint))
         if members <= _SCALARS:
             return frozenset(members)

@@ -24,6 +24,7 @@ from perdure.model.classes import attributes
 _BY_VALUE = frozenset({str, int, bool, type(None), bytes, bytearray, date, timedelta, UUID, Fraction, range})
 _SEQUENCES = frozenset({list, tuple, deque})
 _MAPPINGS = frozenset({dict, OrderedDict, defaultdict, Counter})
+_KEPT_ELSEWHERE = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
 _FIXED_OFFSETS = (timezone, TzInfo)
 
 
@@ -53,14 +54,14 @@ def _same(one: Any, other: Any, loose: bool) -> bool:  # noqa: FBT001, PLR0911 -
         return bool(one == other)
     if kind is float:
         return _same_float(one, other)
-    if BaseModel in kind.__mro__:  # issubclass() is slow with its metaclass
-        return _same_model(one, other, loose)
     if kind in _SEQUENCES:
         return _same_items(one, other, loose) and (kind is not deque or one.maxlen == other.maxlen)
     if kind in _MAPPINGS:
         return _same_mapping(one, other, loose) and (
             kind is not defaultdict or one.default_factory is other.default_factory
         )
+    if BaseModel in kind.__mro__:  # issubclass() is slow with its metaclass
+        return _same_model(one, other, loose)
     if kind is set or kind is frozenset:
         return _same_set(one, other, loose)
     if issubclass(kind, Enum):
@@ -94,12 +95,18 @@ def _same_float(one: float, other: float) -> bool:
 def _same_items(one: Any, other: Any, loose: bool) -> bool:  # noqa: FBT001
     if len(one) != len(other):
         return False
-    for a, b in zip(one, other, strict=True):
-        kind = type(a)
-        if kind in _BY_VALUE and kind is type(b):
-            if a != b:
-                return False
-        elif not _same(a, b, loose):
+    kinds = [*map(type, one)]
+    if _BY_VALUE.issuperset(kinds) and one == other and kinds == [*map(type, other)]:
+        return True  # without a call an item: most lists, tuples and rows are like this
+    for kind, a, b in zip(kinds, one, other):  # noqa: B905 - they are of one length, and strict= takes its time
+        if kind is type(b):
+            if kind in _BY_VALUE:
+                if a != b:
+                    return False
+                continue
+            if kind is float and a == b and a:
+                continue
+        if not _same(a, b, loose):
             return False
     return True
 
@@ -108,13 +115,8 @@ def _same_mapping(one: dict[Any, Any], other: dict[Any, Any], loose: bool) -> bo
     if len(one) != len(other):
         return False
     # Nearly always both are in the same order, and then NaN works as a key too.
-    for (a, x), (b, y) in zip(one.items(), other.items(), strict=True):
-        if not (a is b or _same(a, b, loose=False)):
-            break
-        if not _same(x, y, loose):
-            return False
-    else:
-        return True
+    if _same_items([*one], [*other], loose=False):
+        return _same_items([*one.values()], [*other.values()], loose)
     if type(one) is OrderedDict:
         return False
     keys = {key: key for key in other}
@@ -144,32 +146,27 @@ def _same_set(one: Any, other: Any, loose: bool) -> bool:  # noqa: FBT001
 
 
 def _same_model(one: BaseModel, other: BaseModel, loose: bool) -> bool:  # noqa: FBT001
-    fields = type(one).__pydantic_fields__
     a, b = one.__dict__, other.__dict__
-    for name in fields:
-        x, y = a.get(name, _ABSENT), b.get(name, _ABSENT)
-        kind = type(x)
-        if kind in _BY_VALUE and kind is type(y):  # without a call: most fields are like this
-            if x != y:
-                return False
-        elif not _same(x, y, loose):
+    if len(a) != len(type(one).__pydantic_fields__) or [*a] != [*b]:
+        # Cached properties are in there too, or what was set behind pydantic's back.
+        a, b = attributes(one), attributes(other)
+        for held in (a, b):
+            for name in _KEPT_ELSEWHERE:
+                held.pop(name, None)
+        if not _same_mapping(a, b, loose):
             return False
+    elif not _same_items([*a.values()], [*b.values()], loose):
+        return False
     x, y = one.__pydantic_extra__, other.__pydantic_extra__
     if (x or y) and not _same(x or {}, y or {}, loose):
         return False
     x, y = private(one), private(other)
-    if (x or y) and not _same(x or {}, y or {}, loose):
-        return False
-    # What is neither field nor cache was set behind pydantic's back.
-    return len(a) == len(b) == len(fields) or _same_mapping(attributes(one), attributes(other), loose)
-
-
-_ABSENT = object()
+    return not (x or y) or _same(x or {}, y or {}, loose)
 
 
 def private(model: BaseModel) -> dict[str, Any] | None:
     """Return the private attributes of a model that are set."""
-    return model.__pydantic_private__ if type(model).__private_attributes__ else None
+    return getattr(model, "__pydantic_private__", None)
 
 
 def _same_instant(one: datetime | time, other: datetime | time) -> bool:

@@ -1,7 +1,7 @@
 """Exceptions to bytes and back.
 
-Whether an exception can be rebuilt is decided when it is written, by rebuilding it: equal in type, args, ``__dict__``,
-text and notes. What cannot be becomes ``StepFailed``, at once and on every replay, so that handlers in a workflow see
+Whether an exception can be rebuilt is decided when it is written, by rebuilding it: equal in type, args, ``__dict__``
+and notes. What cannot be becomes ``StepFailed``, at once and on every replay, so that handlers in a workflow see
 the same both times. Part of the format.
 """
 
@@ -17,11 +17,12 @@ from perdure.model.tagged import dumps
 from perdure.model.untagged import loads
 
 TEXT_LIMIT = 65_536
-"""Characters of a text, and bytes of an exception's arguments, that are kept."""
+"""Characters of a text that are kept."""
 
 NESTED_TEXT_LIMIT = 8192
 """The same for each exception behind the first: causes, contexts, members of groups."""
 
+_ARGS_SHARE = 4  # times as much room for args and attributes, written down: a StepFailed holds two texts
 _DEPTH_LIMIT = 8
 _COUNT_LIMIT = 200
 _NOTES_LIMIT = 50
@@ -88,7 +89,7 @@ def _write(error: BaseException, depth: int, seen: set[int]) -> dict[str, Any]:
         kept = [_write(member, depth + 1, seen) for member in error.exceptions if _has_room(member, depth, seen)]
         node["members"] = kept
         node["omitted"] = len(error.exceptions) - len(kept)
-    recipe = _recipe(error, node)
+    recipe = _recipe(error, node, _ARGS_SHARE * limit)
     if recipe is not None:
         node["rebuild"] = recipe
     if error.__suppress_context__:
@@ -104,16 +105,16 @@ def _has_room(error: BaseException, depth: int, seen: set[int]) -> bool:
     return id(error) not in seen and depth < _DEPTH_LIMIT and len(seen) < _COUNT_LIMIT
 
 
-def _recipe(error: BaseException, node: dict[str, Any]) -> dict[str, Any] | None:
-    """Return how an exception is rebuilt: the first way that gives an equal one, or None."""
+def _recipe(error: BaseException, node: dict[str, Any], room: int) -> dict[str, Any] | None:
+    """Return how an exception is rebuilt: the first way that gives an equal one in so much room, or None."""
     kind = type(error)
     ref = reference(kind)
-    if ref is None or not isinstance(error, Exception) or isinstance(error, _NOT_ERRORS):
+    if ref is None or not isinstance(error, Exception) or isinstance(error, _NOT_ERRORS) or not _is_readable(error):
         return None
     for way, args in _ways(error, node):
         try:
             made = {"class": ref, "way": way, "args": dumps(args).decode(), "state": dumps(_state(error)).decode()}
-            if len(made["args"]) + len(made["state"]) > TEXT_LIMIT:
+            if len(made["args"]) + len(made["state"]) > room:
                 return None
             if _equal(error, _rebuild(made, node)):
                 return made
@@ -161,7 +162,6 @@ def _equal(error: BaseException, other: BaseException) -> bool:
         type(error) is type(other)
         and (isinstance(error, BaseExceptionGroup) or same(error.args, other.args))
         and same(_state(error), _state(other))
-        and _text_of(error) == _text_of(other)
     )
 
 
@@ -171,6 +171,15 @@ def _text_of(error: BaseException, limit: int = TEXT_LIMIT) -> str:
     except BaseException as broken:  # noqa: BLE001 - users' __str__
         return f"<its text cannot be read: __str__ raised {type(broken).__name__}>"
     return _cut(text, limit)
+
+
+def _is_readable(error: Exception) -> bool:
+    """Whether people can be shown it: one whose ``__str__`` raises would strike whoever logs it."""
+    try:
+        str(error)
+    except BaseException:  # noqa: BLE001 - users' __str__
+        return False
+    return True
 
 
 def _traceback_of(error: BaseException, limit: int = TEXT_LIMIT) -> str:

@@ -10,13 +10,18 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.errors import DefinitionError
+from perdure.model.hints import names_used
 from perdure.model.keys import task_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
+    from types import CodeType, FrameType
 
 _CONTEXT = re.compile(r"(?:^|\.)(StepContext|RunContext)(?:\[|$)")
+
+
+class Decorated:
+    """Base of what the decorators return, by which they know each other's work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Function:
         takes_ctx: the keyword that takes the context, or None.
         in_class: whether it is written in a class body.
         binds: whether attribute access puts the instance or class first.
-        parameters: its parameters, the context's left out; None if the function does not tell.
+        parameters: its parameters, the context's left out; none if the function does not tell.
+        namespace: names around its definition that its annotations speak of.
     """
 
     fn: Callable[..., Any]
@@ -41,10 +47,11 @@ class Function:
     takes_ctx: str | None
     in_class: bool
     binds: Literal["instance", "class", "nothing"]
-    parameters: tuple[inspect.Parameter, ...] | None
+    parameters: tuple[inspect.Parameter, ...]
+    namespace: dict[str, object]
 
 
-def examine(fn: object, *, what: str, injected: object, context: str) -> Function:
+def examine(fn: object, *, what: str, injected: object, context: str, frame: FrameType | None = None) -> Function:
     """Look at a function that is to become a step or a workflow.
 
     Args:
@@ -52,6 +59,7 @@ def examine(fn: object, *, what: str, injected: object, context: str) -> Functio
         what: ``step`` or ``workflow``, for messages.
         injected: the default that marks the context's parameter.
         context: name of the context type that belongs there.
+        frame: where it was decorated; annotations may name what is local there.
 
     Raises:
         DefinitionError: it cannot be one; the advice says why or what to write.
@@ -60,19 +68,19 @@ def examine(fn: object, *, what: str, injected: object, context: str) -> Functio
     if isinstance(fn, staticmethod | classmethod):
         binds = "class" if isinstance(fn, classmethod) else "nothing"
         fn = fn.__func__
-    if isinstance(fn, type) or not callable(fn):
+    bare = fn
+    while isinstance(bare, functools.partial):
+        bare = bare.func
+    if isinstance(bare, Decorated):
+        raise DefinitionError(f"{bare!r} is decorated already, and was to become a {what}", advice="decorate it once")
+    if isinstance(fn, type) or not callable(fn) or not callable(bare):
         raise DefinitionError(
             f"a {what} is a function, not {'the class ' + fn.__name__ if isinstance(fn, type) else repr(fn)}",
             advice=f"put @{what} on a function (def or async def)",
         )
-    plain = inspect.isroutine(fn) or isinstance(fn, functools.partial)
-    # A callable instance is known by its class's __call__.
-    target: Callable[..., Any] = fn if plain else fn.__call__
-    bare = target
-    while isinstance(bare, functools.partial):
-        bare = bare.func
     if not inspect.isroutine(bare):
-        bare = bare.__call__
+        bare = bare.__call__  # a callable instance is known by its class's method
+    target: Callable[..., Any] = fn if inspect.isroutine(fn) or isinstance(fn, functools.partial) else fn.__call__
     name, in_class = _name(fn, bare)
     shown = name or "this lambda"
     _refuse_generators(bare, what, shown)
@@ -85,12 +93,33 @@ def examine(fn: object, *, what: str, injected: object, context: str) -> Functio
     try:
         parameters = tuple(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):  # some builtins do not tell
-        return Function(fn, target, name, is_async, None, in_class, binds, None)
+        parameters = ()
     takes_ctx = _context_parameter(parameters, what=what, shown=shown, injected=injected, context=context)
-    if not inspect.isfunction(fn):
-        binds = "nothing" if binds == "instance" else binds
-    rest = tuple(p for p in parameters if p.name != takes_ctx)
-    return Function(fn, target, name, is_async, takes_ctx, in_class, binds, rest)
+    if binds == "instance" and not inspect.isfunction(fn):
+        binds = "nothing"
+    return Function(
+        fn=fn,
+        target=target,
+        name=name,
+        is_async=is_async,
+        takes_ctx=takes_ctx,
+        in_class=in_class,
+        binds=binds,
+        parameters=tuple(p for p in parameters if p.name != takes_ctx),
+        namespace=names_used(target, _names_around(frame)) if frame is not None else {},
+    )
+
+
+def _names_around(frame: FrameType) -> dict[str, object]:
+    """Return what is local where a function was decorated: in class bodies, and in the function around them."""
+    names: dict[str, object] = {}
+    around: FrameType | None = frame
+    while around is not None and around.f_locals is not around.f_globals:
+        names = {**around.f_locals, **names}
+        if around.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function's own frame; a class body's is not
+            break
+        around = around.f_back
+    return names
 
 
 def _name(fn: object, bare: Callable[..., Any]) -> tuple[str | None, bool]:

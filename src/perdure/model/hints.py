@@ -201,8 +201,8 @@ def _functions(fn: object) -> Iterator[types.FunctionType]:
         elif isinstance(fn, types.FunctionType):
             yield fn
             fn = getattr(fn, "__wrapped__", None)
-        elif hasattr(fn, "__wrapped__"):
-            fn = fn.__wrapped__
+        elif (wrapped := getattr(fn, "__wrapped__", None)) is not None:
+            fn = wrapped
         elif not isinstance(fn, type) and isinstance(getattr(type(fn), "__call__", None), types.FunctionType):  # noqa: B004
             fn = type(fn).__call__
         else:

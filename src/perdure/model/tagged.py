@@ -187,14 +187,16 @@ def _pack_time(value: time, depth: int) -> object:
 
 def _pack_zone(zone: tzinfo | None, depth: int) -> object:
     """Return None, the name of a zone, or the offset in µs with the name it was given, if any."""
-    kind = type(zone)
     if zone is None:
         return None
-    if kind is ZoneInfo and isinstance(zone, ZoneInfo) and zone.key is not None:
-        return zone.key
+    kind: Any = type(zone)
+    key: str | None = getattr(zone, "key", None)
+    if kind is ZoneInfo and key is not None:
+        return key
     if kind is timezone or kind is TzInfo:
         offset = zone.utcoffset(None) or timedelta(0)
-        named = [] if kind is TzInfo else zone.__getinitargs__()[1:]  # type: ignore[attr-defined]
+        # Its name is in no attribute, only in what pickle would be told.
+        named = zone.__reduce__()[1][1:] if kind is timezone else ()
         return [offset // timedelta(microseconds=1), *(_pack_str(name, depth) for name in named)]
     raise Refusal(zone, "is a zone that cannot be found again", "use zoneinfo.ZoneInfo, or timezone for a fixed offset")
 

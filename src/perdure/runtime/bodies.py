@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from contextvars import Context
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("perdure.step")
 
+_NO_CONTEXT = Context()
 _EAGER = sys.version_info >= (3, 12)
 
 
@@ -114,6 +116,8 @@ class Body:
         if self.settled:
             return
         self.settled = True
+        self.task = None
+        self.context = _NO_CONTEXT  # it holds the step context, which holds this
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

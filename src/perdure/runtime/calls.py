@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
     from perdure.workflow import Step
 
+_NO_CONTEXT = Context()
+
 
 class CallFuture(asyncio.Future[Any]):
     """The outcome of a call. Cancelling it asks for the body's abort; it ends when the body has settled and that is in
@@ -59,7 +61,7 @@ class StepCall(Coroutine[object, None, Any]):
 
     __slots__ = (
         "__weakref__", "attempt", "barrier", "base", "body", "born", "cancelled", "code", "context", "future",
-        "interrupted", "key", "line", "marked", "message", "n", "next_at", "prepared", "run", "step",
+        "interrupted", "key", "line", "marked", "message", "n", "next_at", "prepared", "run", "step", "taken",
     )
 
     def __init__(self, run: Run, step: Step[..., Any], key: str, prepared: Prepared) -> None:
@@ -75,6 +77,7 @@ class StepCall(Coroutine[object, None, Any]):
         self.cancelled = False
         self.interrupted = False
         self.marked = False
+        self.taken = False
         self.message: object = None
         self.next_at = 0
         self.barrier = 0
@@ -93,7 +96,7 @@ class StepCall(Coroutine[object, None, Any]):
 
     def take_future(self) -> CallFuture:
         """Ask for the outcome: from here on the call counts."""
-        if self.future is not None:
+        if self.taken:
             msg = f"the call {self.key} was awaited already"
             raise RuntimeError(msg)
         run = self.run
@@ -102,7 +105,17 @@ class StepCall(Coroutine[object, None, Any]):
         future.call = self
         future.__init__(loop=run.loop)  # type: ignore[misc]
         self.future = future
+        self.taken = True
         run.ask(self)
+        return future
+
+    def let_go(self) -> CallFuture:
+        """End the call and return its future, to be settled; cuts every cycle, so that nothing waits for the collector."""
+        future = self.future
+        assert future is not None
+        self.future = self.body = None
+        self.context = _NO_CONTEXT
+        self.run.calls.pop(self.key, None)
         return future
 
     def close(self) -> None:

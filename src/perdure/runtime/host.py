@@ -57,7 +57,7 @@ class Host:
     owner: Owner
     tools: Any = None
     reached: Callable[[str], None] | None = None
-    """Told of each commit point as it is reached; crash tests die there."""
+    """Told of each point of ``perdure.runtime.points`` as it is reached; crash tests die there."""
     build: str = ""
     context: Context = field(default_factory=copy_context)
 

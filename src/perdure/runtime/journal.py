@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.errors import StoreCorrupt, StoreError, StoreUnsafe
 from perdure.model.records import CommitItem, Verdict
+from perdure.runtime import points
 from perdure.runtime.threads import Threads
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ logger = logging.getLogger("perdure.journal")
 T = TypeVar("T")
 
 SLOW = 0.001
-"""Seconds a commit may take on the loop; slower ones go to the thread."""
+"""Seconds the disk may take while the loop waits; where it takes longer, commits go to the thread."""
+PER_ITEM = 0.00005
+"""Seconds an item of a batch may take besides, which a thread would take from the loop all the same."""
 SMOOTHING = 0.2
 RETRY_FIRST = 0.05
 RETRY_MOST = 1.0
@@ -134,13 +137,13 @@ class Journal:
         began = self._clock.monotonic()
         try:
             if self._reached is not None:
-                self._reached("commit")
+                self._reached(points.COMMIT)
             verdicts = self._store.commit(list(batch.values()), wait=False)
             if self._reached is not None:
-                self._reached("committed")
+                self._reached(points.COMMITTED)
         except StoreError:
             return False  # busy, or worse: the thread meets it again, and has time to wait
-        self._learn(self._clock.monotonic() - began)
+        self._learn(self._clock.monotonic() - began, len(batch))
         self._settle(batch, verdicts)
         return True
 
@@ -149,16 +152,17 @@ class Journal:
         job = _Commit(self, batch)
         self._threads.submit(job, copy_context(), None)
 
-    def _learn(self, seconds: float) -> None:
-        # Inline commits of large batches may take longer: what counts is what one item waits for.
-        self._typical += SMOOTHING * (min(seconds, 10 * SLOW) - self._typical)
+    def _learn(self, seconds: float, items: int) -> None:
+        # One stall must not banish commits to the thread, so a sample counts for little and is bounded.
+        waited = min(max(seconds - PER_ITEM * items, 0.0), 4 * SLOW)
+        self._typical += SMOOTHING * (waited - self._typical)
         self.commits += 1
 
     def _thread_done(self, job: _Commit) -> None:
         self._busy = False
         if job.error is None:
             self._pause = RETRY_FIRST
-            self._learn(job.took)
+            self._learn(job.took, len(job.batch))
             self._settle(job.batch, job.verdicts)
         elif isinstance(job.error, StoreError) and not isinstance(job.error, (StoreCorrupt, StoreUnsafe)):
             kept = {run: item for run, item in job.batch.items() if not run.gone and run.host.owner.lease_ok()}
@@ -216,10 +220,10 @@ class _Commit:
         began = journal._clock.monotonic()
         try:
             if journal._reached is not None:
-                journal._reached("commit")
+                journal._reached(points.COMMIT)
             self.verdicts = journal._store.commit(list(self.batch.values()))
             if journal._reached is not None:
-                journal._reached("committed")
+                journal._reached(points.COMMITTED)
         except BaseException as error:  # noqa: BLE001 - told to the journal on its loop
             self.error = error
         self.took = journal._clock.monotonic() - began

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.runtime.bodies import Body
+    from perdure.runtime.calls import CallFuture
     from perdure.runtime.run import Run
 
 
@@ -34,13 +35,12 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
     timer = run.loop.timers.get(key)
     if timer is not None:
         return Outcome(lambda: run.loop.fire(timer))
-    call = run.calls.pop(key)
-    future = call.future
-    assert future is not None
+    call = run.calls[key]
+    future = call.let_go()
     if call.cancelled or kind == Kind.STEP_CANCELLED:
         return Outcome(future.settle_cancelled)
     if kind == Kind.STEP_FAILED:
-        return _failure(run, call, payloads.failure_of(event.payload) or b"{}")
+        return _failure(run, key, future, payloads.failure_of(event.payload) or b"{}")
     try:
         value = call.step.result.decode(payloads.unpack(event, run.host.store.get_artifact))
     except Undecodable as error:
@@ -60,8 +60,6 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
     key, step, attempt = call.key, call.step, ended.attempt
     took = max(0, run.host.clock.now() - ended.began)
     args = step.arguments.condense(call.prepared.data)
-    future = call.future
-    assert future is not None
     for name, data, size in ended.named:
         run.record(Kind.ARTIFACT_KEPT, key, payload=payloads.note(name=name, hash=data.hex(), size=size))
     keep = ended.artifacts
@@ -73,7 +71,7 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
             error = refused
         else:
             codec, stored, artifact = payloads.pack(payload)
-            run.calls.pop(key, None)
+            future = call.let_go()
             run.record(
                 Kind.STEP_COMPLETED, key, attempt=attempt, took=took, codec=codec, payload=stored, args=args,
                 artifact=artifact,
@@ -83,7 +81,7 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
             return Outcome(future.settle_cancelled if call.cancelled else lambda: future.set_result(value))
     aborting = call.cancelled or run.verdict is not None
     if aborting and ended.aborted:
-        run.calls.pop(key, None)
+        future = call.let_go()
         run.record(Kind.STEP_CANCELLED, key, attempt=attempt, took=took, args=args)
         return Outcome(future.settle_cancelled)
     failure = encode_failure(error)
@@ -99,11 +97,9 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
         call.marked = False
         run.retrying[key] = call
         return None
-    run.calls.pop(key, None)
+    future = call.let_go()
     run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=payloads.failed(failure), args=args)
-    if call.cancelled:
-        return Outcome(future.settle_cancelled)
-    return _failure(run, call, failure)
+    return Outcome(future.settle_cancelled) if call.cancelled else _failure(run, key, future, failure)
 
 
 def _delay(run: Run, call: StepCall, error: BaseException) -> float | None:
@@ -112,10 +108,8 @@ def _delay(run: Run, call: StepCall, error: BaseException) -> float | None:
 
 
 def _never_began(run: Run, call: StepCall) -> Outcome:
-    future = call.future
-    assert future is not None
     args = call.step.arguments.condense(call.prepared.data)
-    run.calls.pop(call.key, None)
+    future = call.let_go()
     if call.cancelled:
         run.record(Kind.STEP_CANCELLED, call.key, attempt=call.attempt, args=args)
         return Outcome(future.settle_cancelled)
@@ -124,13 +118,12 @@ def _never_began(run: Run, call: StepCall) -> Outcome:
         step=call.step.name, advice="find out whether its effect happened, then decide in the workflow",
     ))
     run.record(Kind.STEP_FAILED, call.key, attempt=call.attempt, payload=payloads.failed(failure), args=args)
-    return _failure(run, call, failure)
+    return _failure(run, call.key, future, failure)
 
 
-def _failure(run: Run, call: StepCall, failure: bytes) -> Outcome:
-    future, error = call.future, decode_failure(failure)
-    assert future is not None
-    run.failures[id(error)] = (error, call.key)
+def _failure(run: Run, key: str, future: CallFuture, failure: bytes) -> Outcome:
+    error = decode_failure(failure)
+    run.failures[id(error)] = (error, key)
     return Outcome(lambda: future.set_exception(error))
 
 

@@ -20,7 +20,7 @@ from perdure.errors import (
 from perdure.model import chain, payloads
 from perdure.model.records import Event, Kind, StateChange, Status
 from perdure.model.replay import Replay
-from perdure.runtime import drift, endings
+from perdure.runtime import drift, endings, points
 from perdure.runtime.bodies import Abort, Body
 from perdure.runtime.calls import StepCall
 from perdure.runtime.code_view import CodeView
@@ -318,7 +318,7 @@ class Run(CodeView):
             body = call.body = Body(self, call)
             self.in_flight[call.key] = body
             if host.reached is not None:
-                host.reached("body")
+                host.reached(points.BODY)
             body.start()
             if self.live:
                 return True
@@ -326,6 +326,8 @@ class Run(CodeView):
 
     def body_ended(self, body: Body) -> None:
         """A body has settled."""
+        if self.host.reached is not None:
+            self.host.reached(points.BODY_ENDED)
         self.in_flight.pop(body.call.key, None)
         body.call.body = None
         if self.gone:
@@ -458,9 +460,18 @@ class Run(CodeView):
         if item.state.status.terminal or item.state.status is Status.BLOCKED:
             self.ended = True
             self.loop.tear()
+            self._let_go()
             self.host.owner.run_ended(self)
         else:
             self.host.owner.run_suspended(self)
+
+    def _let_go(self) -> None:
+        """Drop what only an executing run needs: whoever waits for the result may keep this object for long."""
+        self.root = None
+        self.replay = Replay(())
+        self.failures.clear()
+        self._definitions.clear()
+        self._context = None
 
     def stale(self, item: CommitItem) -> None:
         """The journal: news came in, so nothing of this was written; take back the leaving and look."""

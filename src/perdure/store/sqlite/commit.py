@@ -52,7 +52,7 @@ def _transaction(writer: Writer, items: Sequence[CommitItem]) -> list[Verdict] |
     """Write items in one transaction; None if a value among several was refused, and then nothing is written."""
     cursor = writer.begin()
     try:
-        verdicts = _write(cursor, items)
+        verdicts = [_write_one(cursor, items[0])] if len(items) == 1 else _write(cursor, items)
     except (*REFUSED, _Gone) as error:
         writer.rollback()
         if len(items) == 1:
@@ -106,12 +106,8 @@ def _one_by_one(writer: Writer, items: Sequence[CommitItem]) -> list[Verdict]:
 
 def _write(cursor: apsw.Cursor, items: Sequence[CommitItem]) -> list[Verdict]:
     """Judge every item against one look at the store, then write what passed."""
-    if len(items) == 1:
-        found = fetch(cursor, _FENCE, (items[0].run_key,))
-    else:
-        keys = json_list({item.run_key: None for item in items})
-        found = fetch(cursor, _FENCE_BATCH, (keys,))
-    fences = {row[0]: row for row in found}
+    keys = json_list({item.run_key: None for item in items})
+    fences = {row[0]: row for row in fetch(cursor, _FENCE_BATCH, (keys,))}
     last: dict[int, int] = {}
     """Seq of the last event of runs that have an earlier item in this batch; 0 for those whose hold has ended in it."""
     failed: dict[int, Verdict] = {}
@@ -131,14 +127,26 @@ def _write(cursor: apsw.Cursor, items: Sequence[CommitItem]) -> list[Verdict]:
             elif verdict is not ALREADY:
                 failed[key] = verdict
         verdicts.append(verdict)
-    if len(events) == 1:
-        cursor.execute(_EVENT, events[0])
-    elif events:
-        cursor.executemany(_EVENT, events)
+    cursor.executemany(_EVENT, events)
     for item, verdict in zip(items, verdicts, strict=True):
         if verdict is APPLIED and (item.artifacts or item.take or item.state is not None):
             _write_rest(cursor, item)
     return verdicts
+
+
+def _write_one(cursor: apsw.Cursor, item: CommitItem) -> Verdict:
+    """The same for one item, without what only batches need: a lone run waits for every microsecond of this."""
+    found = cursor.execute(_FENCE, (item.run_key,)).fetchall()
+    verdict = _judge(cursor, item, found[0] if found else None, None)
+    if verdict is APPLIED:
+        events = item.events
+        if len(events) == 1:
+            cursor.execute(_EVENT, events[0])
+        else:
+            cursor.executemany(_EVENT, events)
+        if item.artifacts or item.take or item.state is not None:
+            _write_rest(cursor, item)
+    return verdict
 
 
 def _judge(cursor: apsw.Cursor, item: CommitItem, fence: Row | None, before: int | None) -> Verdict:

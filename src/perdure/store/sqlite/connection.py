@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
+from os import getpid
 from typing import TYPE_CHECKING, Final
 
 import apsw
@@ -43,7 +44,7 @@ class Link:
         self._connection: apsw.Connection | None = None
         self._cursor: apsw.Cursor | None = None
         self._mutex = threading.Lock()
-        self._pid = os.getpid()
+        self._pid = getpid()
         self._closed = False
         guard.keep_through_fork(self)
         if connection is not None:
@@ -51,7 +52,7 @@ class Link:
 
     def close(self) -> None:
         """Close the connection; in a forked child only forget it. Idempotent."""
-        if os.getpid() != self._pid:
+        if getpid() != self._pid:
             return
         with self._mutex:
             self._closed = True
@@ -70,9 +71,12 @@ class Link:
                 connection.close(True)
 
     def _acquire(self, *, wait: bool) -> apsw.Cursor:
-        guard.refuse_fork(self._pid, str(self.path))
+        if getpid() != self._pid:
+            guard.refuse_fork(str(self.path))
         if not self._mutex.acquire(wait):
             raise StoreBusy("the store is writing", store=str(self.path), advice="try again")
+        if self._cursor is not None:
+            return self._cursor
         try:
             return self._live()
         except BaseException:
@@ -189,7 +193,7 @@ class Writer(Link):
             StoreError: any other fault.
         """
         try:
-            return self._live().execute(_BEGIN)
+            return (self._cursor or self._live()).execute(_BEGIN)
         except apsw.Error as error:
             self._fault(error)
             raise translate(error, str(self.path)) from error
@@ -202,7 +206,7 @@ class Writer(Link):
             StoreError: any other fault; nothing was written.
         """
         try:
-            self._live().execute(_COMMIT)
+            (self._cursor or self._live()).execute(_COMMIT)
         except apsw.IOError as error:
             self._drop()
             raise OutcomeUnknown(

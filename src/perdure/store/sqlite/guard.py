@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import unquote
 
 from perdure.errors import StoreUnsafe
@@ -116,14 +116,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
-def refuse_fork(pid: int, store: str) -> None:
+def refuse_fork(store: str) -> NoReturn:
     """Refuse the use of a store in a process that only inherited it.
 
     Raises:
-        StoreUnsafe: this process is not ``pid``.
+        StoreUnsafe: always.
     """
-    if os.getpid() != pid:
-        raise StoreUnsafe(
-            f"this store was opened before a fork: {store}", store=store,
-            advice="re-open it after the fork, in the child; or start processes with the 'spawn' method",
-        )
+    raise StoreUnsafe(
+        f"this store was opened before a fork: {store}", store=store,
+        advice="re-open it after the fork, in the child; or start processes with the 'spawn' method",
+    )

@@ -1,0 +1,28 @@
+"""The named points at which a process may die: what ``reached`` is told. Crash tests kill the process at each.
+
+Between the two names of a pair the change is on disk or it is not; nothing in between is ever seen.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CREATE: Final = "create"
+"""A run is about to be created (or found); where it is executed at once, it is claimed in the same transaction."""
+CREATED: Final = "created"
+CLAIM: Final = "claim"
+"""The worker is about to claim what is due."""
+CLAIMED: Final = "claimed"
+COMMIT: Final = "commit"
+"""A batch of events is about to be written."""
+COMMITTED: Final = "committed"
+BODY: Final = "body"
+"""A step's body is about to begin; all that the run has submitted is on disk."""
+BODY_ENDED: Final = "body_ended"
+"""A body has ended; its outcome is known to nobody yet."""
+RECLAIM: Final = "reclaim"
+"""The runs of dead workers are about to be taken back."""
+RECLAIMED: Final = "reclaimed"
+
+POINTS: Final = (CREATE, CREATED, CLAIM, CLAIMED, COMMIT, COMMITTED, BODY, BODY_ENDED, RECLAIM, RECLAIMED)
+"""All of them, in the order of a run's life."""

@@ -1,0 +1,103 @@
+"""Reading: lists, pages, and the hint that something changed."""
+
+from __future__ import annotations
+
+from perdure.model.records import Status
+from perdure.store.protocol import Filter
+from perdure.testing.store_suite.bench import Bench, case
+
+
+@case
+def runs_are_read_by_key_in_the_order_asked_for(bench: Bench) -> None:
+    a, b, c = (created.row for created in bench.create_many(3))
+    assert bench.store.get_runs([c.run_key, 10**9, a.run_key]) == [c, a]
+    assert bench.store.get_runs([]) == []
+    assert bench.store.get_run("run-1") == b
+    assert bench.store.get_run("nobody") is None
+    assert bench.store.read_events(10**9) == []
+
+
+@case
+def lists_are_paged_newest_first(bench: Bench) -> None:
+    made = [created.row for created in bench.create_many(25)]
+    found = []
+    after = None
+    while page := bench.store.list_runs(Filter(after=after, limit=10)):
+        assert len(page) <= 10
+        found += page
+        after = page[-1].run_key
+    assert found == made[::-1]
+
+
+@case
+def a_run_that_comes_in_while_paging_shifts_nothing(bench: Bench) -> None:
+    bench.create_many(4)
+    first = bench.store.list_runs(Filter(limit=2))
+    bench.create("late")
+    second = bench.store.list_runs(Filter(limit=2, after=first[-1].run_key))
+    assert [row.run_id for row in first + second] == ["run-3", "run-2", "run-1", "run-0"]
+
+
+@case
+def lists_are_filtered(bench: Bench) -> None:
+    bench.store.create_runs([
+        bench.new("a"), bench.new("b", workflow="other"), bench.new("c", version="2"), bench.new("d", namespace="n"),
+        bench.new("e", queue="slow"), bench.new("f"),
+    ])  # fmt: skip
+    worker = bench.worker()
+    for run_id in ("a", "f"):
+        row = bench.store.get_run(run_id)
+        assert row is not None
+        held = bench.retake(row.run_key, worker)
+        if run_id == "f":
+            held.commit(held.end(Status.FAILED))
+
+    def listed(where: Filter) -> str:
+        return "".join(row.run_id for row in bench.store.list_runs(where))
+
+    assert listed(Filter()) == "fecba"
+    assert listed(Filter(namespace="n")) == "d"
+    assert listed(Filter(workflow="greet")) == "feca"
+    assert listed(Filter(workflow="greet", limit=2)) == "fe"
+    assert listed(Filter(workflow="never")) == ""
+    assert listed(Filter(status=(Status.PENDING,))) == "ecb"
+    assert listed(Filter(status=(Status.FAILED, Status.RUNNING))) == "fa"
+    assert listed(Filter(status=(Status.PENDING,), workflow="greet")) == "ec"
+    assert listed(Filter(status=(Status.PENDING, Status.FAILED), limit=3)) == "fec"
+    assert listed(Filter(status=())) == ""
+
+
+@case
+def a_log_is_read_in_pages(bench: Bench) -> None:
+    held = bench.hold()
+    held.commit(held.steps(20))
+    log = bench.log(held.key)
+    assert [event.seq for event in log] == list(range(1, 23))
+    assert bench.store.read_events(held.key, after=5, limit=3) == log[5:8]
+    assert bench.store.read_events(held.key, after=22) == []
+
+
+@case
+def what_another_handle_wrote_is_news(bench: Bench) -> None:
+    other = bench.open()
+    bench.store.changed()
+    other.create_runs([bench.new()])
+    assert bench.store.changed()
+
+
+@case
+def what_one_handle_wrote_the_other_reads(bench: Bench) -> None:
+    other = bench.open()
+    row = other.create_runs([bench.new()])[0].row
+    assert bench.store.get_run("one") == row
+
+
+@case
+def reading_never_holds_a_run_up(bench: Bench) -> None:
+    held = bench.hold()
+    held.commit(held.steps(10))
+    reader = bench.open()
+    page = reader.read_events(held.key, limit=1)
+    held.commit(held.steps())
+    assert len(page) == 1
+    assert len(reader.read_events(held.key)) == 13

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.runtime.harness import attack, lab
+from tests.runtime.scenarios import SCENARIOS
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+@pytest.mark.parametrize("suspended", [None, 0], ids=["kept", "evicted"])
+def test_a_run_cut_anywhere_goes_on_and_replays_alike(scenario, suspended, tmp_path):
+    async def main():
+        async with lab(tmp_path, [scenario], suspended=suspended) as here:
+            await attack(here, scenario)
+
+    asyncio.run(main())
