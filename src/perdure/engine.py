@@ -44,6 +44,8 @@ R = TypeVar("R")
 
 CHUNK = 5000
 """Runs created in one transaction by ``enqueue_many``."""
+TURNS, SHORT = 50, 0.0005
+"""How often ``idle`` looks: at so many turns of the loop, then every so many seconds."""
 
 
 class Engine:
@@ -53,7 +55,7 @@ class Engine:
     """
 
     def __init__(  # noqa: PLR0913 - the options of an engine
-        self, store: str | Path | None = None, *, workflows: Iterable[Workflow[Any, Any]] = (), tools: Any = None,  # noqa: ANN401
+        self, store: str | Path | Store | None = None, *, workflows: Iterable[Workflow[Any, Any]] = (), tools: Any = None,
         concurrency: int = 100, lease: Duration = "30s", heartbeat: Duration = "10s", threads: int = 32,
         crash_cap: int = 5, name: str = "", namespace: str = "", durability: Durability = "disk",
         clock: Clock | None = None, reached: Callable[[str], None] | None = None,
@@ -61,7 +63,8 @@ class Engine:
         """Set an engine up; nothing is opened yet.
 
         Args:
-            store: a file, a data directory or a URL; by default see ``perdure.config``.
+            store: a file, a data directory or a URL; by default see ``perdure.config``. An open ``Store`` is used as it
+                is, and left open.
             workflows: what it can execute, and decode the results of.
             tools: what steps find as ``ctx.tools``: an object, or a function (or class) that makes an (async) context
                 manager, entered at start and left after the drain. Never stored.
@@ -197,9 +200,13 @@ class Engine:
             return
         target = default_store() if self._target is None else self._target
         loop = asyncio.get_running_loop()
-        store = open_store(target, durability=self._durability)
-        if store.created and self._target is None:
-            print(f"perdure: created the store {store.path}", file=sys.stderr)  # noqa: T201 - said once, where files are made
+        if isinstance(target, (str, Path)):
+            opened = open_store(target, durability=self._durability, clock=self._clock)
+            if opened.created and self._target is None:
+                print(f"perdure: created the store {opened.path}", file=sys.stderr)  # noqa: T201 - said once, where files are made
+            store: Store = opened
+        else:
+            store = target
         self._store = store
         self._journal = Journal(loop, store, self._clock, reached=self._reached)
         self._operations = Operations(store, self._journal.call, self._clock, self._namespace, reached=self._reached)
@@ -214,7 +221,7 @@ class Engine:
             self._journal.close()
         if self._waiters is not None:
             self._waiters.close()
-        if self._store is not None:
+        if self._store is not None and self._store is not self._target:
             self._store.close()
         self._store = self._journal = self._watch = self._operations = self._waiters = None
 
@@ -241,6 +248,30 @@ class Engine:
     def _poke(self) -> None:
         if self._worker is not None:
             self._worker.poke()
+
+    async def idle(self) -> None:
+        """Wait until nothing is executing here, nothing waits to be claimed and nothing is due: only time could go on.
+
+        A step's body counts as executing for as long as it runs. For tests with a clock that they move.
+        """
+        turns = 0
+        while True:
+            # Mostly it is a matter of a few turns of the loop; what takes longer waits for a body, which takes its time.
+            await asyncio.sleep(0 if turns < TURNS else SHORT)
+            if self._worker is None or self._worker.at_rest:
+                return
+            turns += 1
+
+    def _abandon(self) -> None:
+        """End as if the process had died: nothing is released or written, runs stay held by a worker that is no more."""
+        worker, watch, journal = self._worker, self._watch, self._journal
+        self._worker = self._stack = None
+        if watch is not None:
+            watch.stop()
+        if journal is not None:
+            journal.close()
+        if worker is not None:
+            worker.abandon()
 
     # -- runs
 

@@ -140,6 +140,12 @@ class UnknownWorkflow(PerdureError):
     code = "unknown_workflow"
 
 
+class CodeNotFound(PerdureError):
+    """The workflow's code cannot be found from what the run's log says; fields: run_id, module, qualname, file."""
+
+    code = "code_not_found"
+
+
 class RunFailed(PerdureError):
     """The run failed and its own exception cannot be rebuilt here; fields: run_id, type, text, traceback."""
 

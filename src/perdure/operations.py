@@ -226,6 +226,11 @@ class Operations:
         """Return a finished run's result, after checking its whole log, or raise what it ended with."""
         events = await self.events(row)
         chain.check(row.uid, events, run_id=row.run_id)
+        if row.status is Status.BLOCKED and (not events or events[-1].kind != Kind.RUN_BLOCKED):
+            raise IntegrityError(
+                f"run {row.run_id!r} is blocked: {row.reason}", run_id=row.run_id, reason=row.reason,
+                advice="restore the database from a backup, or cancel the run",
+            )
         return self.outcome(row, events[-1], workflow)
 
     def outcome(self, row: RunRow, last: Event, workflow: Workflow[Any, Any] | None) -> Any:  # noqa: ANN401

@@ -260,9 +260,9 @@ def test_the_chain_is_kept_and_cycles_end():
     assert (type(back), type(back.__cause__), back.__cause__.__cause__) == (ValueError, KeyError, None)
     try:
         try:
-            raise KeyError("k")
+            raise KeyError("k")  # noqa: TRY301 - to be caught
         except KeyError as error:
-            raise Rejected("r") from error  # noqa: TRY301 - to be caught
+            raise Rejected("r") from error
     except Rejected as error:
         data = encode_failure(error)
     back = decode_failure(data)
@@ -274,9 +274,9 @@ def test_the_chain_is_kept_and_cycles_end():
 def test_a_context_that_was_suppressed_stays_so():
     try:
         try:
-            raise KeyError("k")
+            raise KeyError("k")  # noqa: TRY301 - to be caught
         except KeyError:
-            raise Rejected("r") from None  # noqa: TRY301 - to be caught
+            raise Rejected("r") from None
     except Rejected as error:
         back = decode_failure(encode_failure(error))
     assert back.__suppress_context__

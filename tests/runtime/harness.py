@@ -24,7 +24,7 @@ from perdure.errors import PerdureError
 from perdure.model.ids import worker_key
 from perdure.model.records import Kind, WorkerRow
 from tests.runtime import histories
-from tests.runtime.histories import ENDS, History, Import
+from tests.runtime.histories import ENDS, History
 
 CUTS = int(os.environ.get("PERDURE_CUTS", "6"))
 SEED = int(os.environ.get("PERDURE_SEED", "1"))
@@ -131,6 +131,8 @@ class Lab:
 
     async def cancel(self, run_id):
         await self.engine.get(run_id).cancel("enough")
+        if self.rng.random() < 0.7:  # the news is heard soon, or when the next look comes, or when the run wants to end
+            self.engine._worker._read_inbox()
 
     # -- what tests call
 
@@ -149,11 +151,7 @@ class Lab:
 
     def put(self, history, run_id, *, cancel=False):
         """Put a history into the store, as a run nobody holds; ``cancel``: with a cancel on its way."""
-        store = self.engine._store
-        played = Import(store, self.worker, history, run_id)
-        if cancel and played.held:
-            store.request_cancel(played.run_key, "enough")
-        played.finish()
+        histories.put(self.engine._store, self.worker, history, run_id, cancel="enough" if cancel else None)
         self.engine._poke()
 
     async def resume(self, workflow, history, count, *, cancel=False):

@@ -10,16 +10,11 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field
-from hashlib import sha256
 
 from perdure.model import chain, payloads
-from perdure.model.records import FORMAT, Artifact, CommitItem, Event, Kind, NewRun, StateChange, Status
-from perdure.store.protocol import Route
+from perdure.model.records import FORMAT, Artifact, CommitItem, Event, Kind, NewRun, Verdict
 
-ENDS = {
-    Kind.RUN_COMPLETED: Status.COMPLETED, Kind.RUN_FAILED: Status.FAILED, Kind.RUN_CANCELLED: Status.CANCELLED,
-    Kind.RUN_BLOCKED: Status.BLOCKED,
-}
+ENDS = (Kind.RUN_COMPLETED, Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED)
 OUTCOMES = (Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED)
 
 
@@ -115,67 +110,29 @@ def read(store, row, python=""):
     return History(row.workflow, row.version, row.uid, tuple(events), artifacts, python)
 
 
-class Import:
-    """Plays the holders of a run, event by event, so that a store holds the history; ``finish`` leaves it claimable."""
+def put(store, worker_key, history, run_id, *, cancel=None):
+    """Make a run with this log, claimable; returns its key. A ``cancel`` (its reason) is on its way to it.
 
-    def __init__(self, store, worker_key, history, run_id):
-        self.store, self.worker, self.history = store, worker_key, history
-        first = history.events[0]
-        kept = tuple(Artifact(h, len(d), d) for h, d in history.artifacts.items())
-        self.row = store.create_runs([NewRun(
-            run_id=run_id, uid=history.uid, workflow=history.workflow, version=history.version, created_at=first.at,
-            codec=first.codec, payload=first.payload, origin=first.args, artifacts=kept,
-        )])[0].row
-        self.run_key = self.row.run_key
-        self.seq, self.link, self.epoch, self.held = 1, self.row.hash, 0, False
-        for event in history.events[1:]:
-            self._play(event)
-
-    def _play(self, event):
-        store, kind = self.store, event.kind
-        if kind == Kind.RUN_CLAIMED:
-            if self.held:  # its predecessor was lost without a word
-                store.release(self.worker, [self.run_key])
-            found = store.claim_runs(
-                self.worker, [Route(self.history.workflow, self.history.version)], 1, facts=event.payload or b"",
-                only=self.run_key, now=event.at,
-            )
-            assert found, f"event {event.seq} claims a run that is not claimable"
-            self._catch_up(found[0].row)
-        elif kind in {Kind.RUN_RELEASED, Kind.RUN_RECLAIMED}:
-            store.release(self.worker, [self.run_key])
-            self._catch_up(store.get_runs([self.run_key])[0])
-        elif kind == Kind.RUN_RESUMED:
-            self._catch_up(store.resume_run(self.run_key, event.payload, now=event.at))
-        elif not self.held and kind in ENDS:
-            store.request_cancel(self.run_key, payloads.fields(event.payload)["reason"], now=event.at)
-            self._catch_up(store.get_runs([self.run_key])[0])
-        else:
-            self._append(event)
-
-    def _append(self, event):
-        self.seq += 1
-        sealed = chain.seal(self.link, self.run_key, self.seq, event.at, self.epoch, *event[4:11])
-        self.link = sealed.hash
-        state = None
-        if event.kind == Kind.RUN_SUSPENDED:
-            said = payloads.fields(event.payload)
-            state = StateChange(Status[said["status"].upper()], wake_at=said["wake_at"])
-        elif event.kind in ENDS:
-            state = StateChange(ENDS[Kind(event.kind)])
-        verdicts = self.store.commit([CommitItem(self.run_key, self.epoch, [sealed], state=state)])
-        assert verdicts[0] <= 2, verdicts
-        self.held = state is None
-
-    def _catch_up(self, row):
-        self.seq, self.link, self.epoch, self.held = row.seq, row.hash, row.epoch, row.worker_key is not None
-
-    def finish(self):
-        """Let the run go, to be claimed by whoever comes."""
-        if self.held:
-            self.store.release(self.worker, [self.run_key])
-        return self.run_key
-
-
-def digest(data):
-    return sha256(data).digest()
+    Whatever holders the run had, here one wrote all of it.
+    """
+    first, *rest = history.events
+    assert rest and rest[0].kind == Kind.RUN_CLAIMED, "a history begins with its creation and a claim"
+    new = NewRun(
+        run_id=run_id, uid=history.uid, workflow=history.workflow, version=history.version, created_at=first.at,
+        codec=first.codec, payload=first.payload, origin=first.args,
+        artifacts=tuple(Artifact(digest, len(data), data) for digest, data in history.artifacts.items()),
+    )
+    made = store.create_runs([new], claim_for=worker_key, facts=rest[0].payload or b"", now=rest[0].at)[0]
+    assert made.claim is not None, f"run {run_id} was there already"
+    last, key, epoch = made.claim.events[-1], made.row.run_key, made.row.epoch
+    assert last.at == rest[0].at
+    events = []
+    for event in rest[1:]:
+        last = chain.seal(last.hash, key, last.seq + 1, event.at, epoch, *event[4:11])
+        events.append(last)
+    if events:
+        assert store.commit([CommitItem(key, epoch, events)]) == [Verdict.APPLIED]
+    if cancel is not None:
+        store.request_cancel(key, cancel)
+    store.release(worker_key, [key])
+    return key

@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
+from tests.runtime import scenarios, scenarios_anyio, scenarios_sync
 from tests.runtime.harness import attack, lab
-from tests.runtime.scenarios import SCENARIOS
+
+ALL = scenarios.SCENARIOS + scenarios_anyio.SCENARIOS + scenarios_sync.SCENARIOS
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+@pytest.mark.parametrize("scenario", ALL, ids=lambda s: s.name)
 @pytest.mark.parametrize("suspended", [None, 0], ids=["kept", "evicted"])
 def test_a_run_cut_anywhere_goes_on_and_replays_alike(scenario, suspended, tmp_path):
     async def main():

@@ -71,12 +71,10 @@ def run(code, *arguments):
         return started.finish()
 
 
-def vandalise(path, sql):
+def vandalise(path, sql, *bindings):
     """Change a store behind its back. From another process: a second SQLite library in this one would corrupt it."""
-    run(
-        "import sqlite3; db = sqlite3.connect(sys.argv[1]); db.executescript(sys.argv[2]); db.commit(); db.close()",
-        path, sql,
-    )  # fmt: skip
+    code = "import sqlite3; db = sqlite3.connect(sys.argv[1]); db.execute(*sys.argv[2:3], sys.argv[3:]); db.commit()"
+    run(code, path, sql, *bindings)
 
 
 def integrity(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perdure.store.open import open_store
 from perdure.store.protocol import Filter
 from perdure.testing.store_suite import Bench
-from tests.store.children import child, integrity
+from tests.store.children import child, integrity, run
 
 PARENT = """
 import sys
@@ -59,3 +59,65 @@ def test_children_re_open_and_parents_go_on(tmp_path):
             assert len(bench.log(key)) == 2 + 12 * 4
         parent.kill()
     assert integrity(path) == ["ok"]
+
+
+BUSY = """
+import sys
+from threading import Thread
+
+bench = Bench(lambda: open_store(sys.argv[1], durability="process"))
+held = bench.hold()
+say("ready"); hear()
+verdicts = []
+waiting = Thread(target=lambda: verdicts.extend(held.commit(held.steps())))
+waiting.start()
+waiting.join(0.3)
+assert waiting.is_alive()
+pid = os.fork()
+if pid == 0:
+    bench.store.close()
+    sys.exit(0)
+say("forked", os.waitpid(pid, 0)[1])
+waiting.join()
+say(*map(int, verdicts))
+"""
+
+
+def test_a_child_ends_whatever_the_parents_threads_were_doing(store_path):
+    lock = """
+import apsw
+db = apsw.Connection(sys.argv[1])
+db.execute("BEGIN IMMEDIATE")
+say("locked"); hear()
+db.execute("ROLLBACK")
+say("unlocked")
+"""
+    with child(BUSY, store_path) as parent:
+        assert parent.hear() == ["ready"]
+        with child(lock, store_path) as locker:
+            assert locker.hear() == ["locked"]
+            parent.say("go")
+            assert parent.hear() == ["forked", "0"]
+            locker.say("go")
+            assert locker.hear() == ["unlocked"]
+        assert parent.hear() == ["1"]
+
+
+FORGETFUL = """
+import gc, weakref
+store = open_store(sys.argv[1])
+link = weakref.ref(store._writer)
+pid = os.fork()
+if pid == 0:
+    del store
+    gc.collect()
+    os._exit(int(link() is None))
+say(os.waitpid(pid, 0)[1])
+del store
+gc.collect()
+say(int(link() is None))
+"""
+
+
+def test_a_child_never_closes_what_it_inherited(store_path):
+    assert run(FORGETFUL, store_path) == ["0", "1"]

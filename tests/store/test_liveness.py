@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from itertools import count
+from pathlib import Path
 
-import pytest
-
-from perdure.store.open import open_store
 from perdure.store.sqlite.liveness import Watch, boot_now
 from perdure.store.sqlite.sidecar import Lock, Sidecar, process_started
-from perdure.testing.store_suite import Bench
 from tests.store.children import child, vandalise
 
 SECOND = 1_000_000
@@ -23,12 +19,6 @@ say(key)
 for beat in range(2, 10**6):
     say(int(bench.store.renew(key, int(hear()), beat)))
 """
-
-
-@pytest.fixture
-def bench(tmp_path):
-    with Bench(lambda: open_store(tmp_path / "store.db", durability="process")) as opened:
-        yield opened
 
 
 def renew(process, lease):
@@ -84,9 +74,9 @@ def test_a_stopped_worker_is_dead_only_after_a_grace_with_the_same_beat(bench):
         assert renew(process, 1) == ["1"]
         process.signal(signal.SIGSTOP)
         began = boot_now()
-        for looks in count(1):
-            if bench.store.dead_workers(observer, grace=grace):
-                break
+        looks = 1
+        while bench.store.dead_workers(observer, grace=grace) == []:
+            looks += 1
         assert boot_now() - began >= grace
         assert looks >= 3
         assert bench.store.dead_workers(observer, grace=grace) == [key]
@@ -120,13 +110,13 @@ def test_a_worker_that_takes_over_after_a_grace_looks_again_for_each_beat(bench)
 
 def test_a_worker_of_another_boot_is_dead(bench):
     observer, other = bench.worker(), bench.worker()
-    vandalise(bench.store.path, f"UPDATE workers SET boot = 'earlier' WHERE worker_key = {other}")
+    vandalise(bench.store.path, "UPDATE workers SET boot = 'earlier' WHERE worker_key = ?", other)
     assert bench.store.dead_workers(observer, grace=SECOND) == [other]
 
 
 def test_a_held_run_whose_worker_has_no_row_is_taken(bench):
     observer, held = bench.worker(), bench.hold()
-    vandalise(bench.store.path, f"DELETE FROM workers WHERE worker_key = {held.worker}")
+    vandalise(bench.store.path, "DELETE FROM workers WHERE worker_key = ?", held.worker)
     assert bench.store.dead_workers(observer, grace=SECOND) == [held.worker]
     assert [taken.run_key for taken in bench.store.reclaim(observer, [held.worker], cap=5)] == [held.key]
 
@@ -158,13 +148,24 @@ def test_each_renewal_locks_again_what_something_dropped(bench):
     assert lock() is Lock.HELD
 
 
+def test_the_lock_file_is_opened_once_per_process(bench):
+    key = bench.worker()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for beat in range(2, 12):
+        bench.store.renew(key, SECOND, beat)
+        bench.store.dead_workers(key, grace=SECOND)
+    # The heartbeat's own connection may have been opened meanwhile; the lock file was not.
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 3
+
+
 def test_other_handles_of_the_process_do_not_drop_a_workers_lock(bench):
     key, held = bench.worker(), bench.hold()
     bench.open().close()
     second = bench.open()
     bench.worker(second)
     second.close()
-    with child(WORKER.replace("say(key)", "say(key, *bench.store.dead_workers(key, grace=10**6))"), bench.store.path) as process:
+    look = WORKER.replace("say(key)", "say(key, *bench.store.dead_workers(key, grace=10**6))")
+    with child(look, bench.store.path) as process:
         assert process.hear()[1:] == []
     assert held.worker != key
 

@@ -22,7 +22,8 @@ def folder(path):
 @pytest.mark.parametrize("mode", ["delete", "wal"])
 def test_the_database_of_another_program_is_not_touched(mode, tmp_path):
     other = sqlite3.connect(tmp_path / "other.db")
-    other.executescript(f"PRAGMA journal_mode={mode}; CREATE TABLE runs (a); INSERT INTO runs VALUES (1)")
+    other.execute(f"PRAGMA journal_mode={mode}")
+    other.executescript("CREATE TABLE runs (a); INSERT INTO runs VALUES (1)")
     before = folder(tmp_path)
     with pytest.raises(NotAStore):
         open_store(tmp_path / "other.db")

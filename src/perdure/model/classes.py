@@ -54,9 +54,9 @@ def is_local(kind: type[Any]) -> bool:
 
 def attributes(value: object) -> dict[str, Any]:
     """Return what an instance holds: its ``__dict__`` and filled slots, without what is only cached."""
-    kind = type(value)
+    kind: type[Any] = type(value)
     held: dict[str, Any] = {}
-    for name, slot in _slots(kind):
+    for name, slot in _slots(kind):  # type: ignore[arg-type]  # mypy takes classes for unhashable here
         try:
             held[name] = slot.__get__(value, kind)
         except AttributeError:  # not filled

@@ -24,7 +24,6 @@ from perdure.model.classes import attributes
 _BY_VALUE = frozenset({str, int, bool, type(None), bytes, bytearray, date, timedelta, UUID, Fraction, range})
 _SEQUENCES = frozenset({list, tuple, deque})
 _MAPPINGS = frozenset({dict, OrderedDict, defaultdict, Counter})
-_KEPT_ELSEWHERE = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
 _FIXED_OFFSETS = (timezone, TzInfo)
 
 
@@ -145,23 +144,46 @@ def _same_set(one: Any, other: Any, loose: bool) -> bool:  # noqa: FBT001
     return True
 
 
-def _same_model(one: BaseModel, other: BaseModel, loose: bool) -> bool:  # noqa: FBT001
+def _same_model(one: BaseModel, other: BaseModel, loose: bool) -> bool:  # noqa: FBT001 - unrolled, it is hot
     a, b = one.__dict__, other.__dict__
-    if len(a) != len(type(one).__pydantic_fields__) or [*a] != [*b]:
+    kinds = [*map(type, a.values())]
+    if (
+        _BY_VALUE.issuperset(kinds) and a == b and kinds == [*map(type, b.values())]
+        and not (one.__pydantic_extra__ or other.__pydantic_extra__ or one.__pydantic_private__ or other.__pydantic_private__)
+    ):  # fmt: skip
+        return True  # a flat model, as most are: compared without a call a field
+    if not len(a) == len(b) == len(type(one).__pydantic_fields__):
         # Cached properties are in there too, or what was set behind pydantic's back.
-        a, b = attributes(one), attributes(other)
-        for held in (a, b):
-            for name in _KEPT_ELSEWHERE:
-                held.pop(name, None)
-        if not _same_mapping(a, b, loose):
+        a, b = _held(one), _held(other)
+        if len(a) != len(b):
             return False
-    elif not _same_items([*a.values()], [*b.values()], loose):
-        return False
+    for name, x in a.items():
+        y = b.get(name, _ABSENT)
+        kind = type(x)
+        if kind is type(y):
+            if kind in _BY_VALUE:
+                if x != y:
+                    return False
+                continue
+            if kind is float and x == y and x:
+                continue
+        if not _same(x, y, loose):
+            return False
     x, y = one.__pydantic_extra__, other.__pydantic_extra__
     if (x or y) and not _same(x or {}, y or {}, loose):
         return False
     x, y = private(one), private(other)
     return not (x or y) or _same(x or {}, y or {}, loose)
+
+
+def _held(model: BaseModel) -> dict[str, Any]:
+    held = attributes(model)
+    for name in ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__"):
+        held.pop(name, None)
+    return held
+
+
+_ABSENT = object()
 
 
 def private(model: BaseModel) -> dict[str, Any] | None:

@@ -104,8 +104,7 @@ class Artifact(NamedTuple):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NewRun:
+class NewRun(NamedTuple):
     """A run to create. ``run_created`` is sealed by the store, which gives the run its key."""
 
     run_id: str
@@ -128,8 +127,7 @@ class NewRun:
     artifacts: tuple[Artifact, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(NamedTuple):
     """A run as the store lists it: the fold of its log kept for claiming and listing.
 
     ``seq`` and ``hash`` are those of the last event at the last change of state (None while running on).

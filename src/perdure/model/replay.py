@@ -44,11 +44,12 @@ class Replay:
         started_at: when the run was first claimed, µs: the zero of its clock.
         paused: µs between failures and resumes, which do not count on its clock.
         python: the Python minor that last claimed it before this claim ("3.12"), or "".
-        cancelled: whether a cancel has been delivered.
+        cancelled: the cancel that has been delivered, if one has.
+        accept_drift: whether the last resume was to go on with other arguments than those recorded.
     """
 
     __slots__ = (
-        "_outcomes", "_position", "attempts", "by_key", "cancelled", "claims", "late", "paused", "python", "started_at",
+        "_outcomes", "_position", "accept_drift", "attempts", "by_key", "cancelled", "claims", "late", "paused", "python", "started_at",
     )
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -60,7 +61,8 @@ class Replay:
         self.started_at = 0
         self.paused = 0
         self.python = ""
-        self.cancelled = False
+        self.cancelled: Event | None = None
+        self.accept_drift = False
         self.claims: list[Event] = []
         ended_at = 0
         for event in events:
@@ -82,7 +84,7 @@ class Replay:
             elif kind == Kind.RUN_RESUMED:
                 self.paused += event.at - ended_at if ended_at else 0
                 self._supersede(event)
-        self.cancelled = any(event.kind == Kind.CANCEL_DELIVERED for event in self._outcomes)
+        self.cancelled = next((event for event in self._outcomes if event.kind == Kind.CANCEL_DELIVERED), None)
 
     def _attempts(self, event: Event) -> Attempts:
         assert event.key is not None
@@ -94,6 +96,7 @@ class Replay:
         Attempt numbers go on; the budget is new.
         """
         names: dict[str, Any] = json.loads(resumed.payload or b"{}")
+        self.accept_drift = names.get("accept_drift") is True
         keys = set(names.get("supersede", ()))
         first = min((e.seq for e in self._outcomes if e.key in keys or e.kind == Kind.CANCEL_DELIVERED), default=None)
         if first is None:
@@ -111,6 +114,11 @@ class Replay:
             else:
                 kept.append(event)
         self._outcomes = kept
+
+    @property
+    def delivered(self) -> int:
+        """How many recorded outcomes have been delivered."""
+        return self._position - len(self.late)
 
     @property
     def done(self) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.context import StepContext, enter_step
 from perdure.errors import StepAborted, StepTimeout
 from perdure.model.ids import idempotency_key
+from perdure.runtime import points
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -71,6 +72,8 @@ class Body:
             None if timeout is None else self.began + round(timeout * 1e6), self, self,
         )
         self.context.run(enter_step, context)
+        if host.reached is not None:  # told in the body's context, so that it can ask for step_context()
+            self.context.run(host.reached, points.BODY)
         if not step.is_async:
             host.threads.submit(self, self.context, context)
         else:
@@ -81,6 +84,7 @@ class Body:
             except BaseException as error:  # noqa: BLE001 - whatever a body raises is its outcome
                 self.end(None, error)
                 return
+            coro = self._contain(coro)
             if _EAGER:
                 self.task = task = asyncio.Task(coro, loop=host.loop, context=self.context, eager_start=True)
                 if task.done():
@@ -103,8 +107,21 @@ class Body:
         """A sync body's thread is free again."""
         self.end(self.value, self.error)
 
+    async def _contain(self, coro: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - what the body returns
+        """Keep from the host's loop what a task would pass on to it, and end it."""
+        try:
+            return await coro
+        except KeyboardInterrupt as error:
+            if self.run.stopping:  # a person who is tired of waiting, not the body
+                raise
+            self.error = error
+        except SystemExit as error:
+            self.error = error
+
     def _task_done(self, task: asyncio.Task[Any]) -> None:
-        if task.cancelled():
+        if self.error is not None:
+            self.end(None, self.error)
+        elif task.cancelled():
             self.end(None, asyncio.CancelledError())
         elif (error := task.exception()) is not None:
             self.end(None, error)
@@ -116,6 +133,8 @@ class Body:
         if self.settled:
             return
         self.settled = True
+        if self.run.host.reached is not None:
+            self.context.run(self.run.host.reached, points.BODY_ENDED)
         self.task = None
         self.context = _NO_CONTEXT  # it holds the step context, which holds this
         if self.timer is not None:

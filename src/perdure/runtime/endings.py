@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
 
+_OTHER_LOOP = ("attached to a different loop", "bound to a different event loop")
+"""What asyncio says of futures and locks that are not of the loop that awaits them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """A terminal (or blocking) event, and what whoever waits for the run is told."""
@@ -74,7 +78,7 @@ def cancelled(run: Run, otherwise: Ending) -> Ending:
 
 
 def _failed(run: Run, error: BaseException) -> Ending:
-    if isinstance(error, RuntimeError) and "attached to a different loop" in str(error) or "bound to a different event loop" in str(error):
+    if type(error) is RuntimeError and any(words in str(error) for words in _OTHER_LOOP):
         error = NotDurable(
             f"run {run.run_id}: the workflow awaited something of another event loop: {error}",
             advice="await it in a step; locks and futures are shared neither between runs nor with step bodies",

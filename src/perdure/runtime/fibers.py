@@ -33,6 +33,8 @@ class _Thread:
     def __init__(self, run: Run, function: Callable[[], Any], threads: Threads) -> None:
         self.run = run
         self.function = function
+        # The task's, not that of whoever happens to advance the run: that may be another branch's thread.
+        self._context = copy_context()
         self._threads = threads
         self._turn = Lock()
         self._turn.acquire()
@@ -50,7 +52,7 @@ class _Thread:
         self.run.busy += 1
         if not self.begun:
             self.begun = True
-            self._threads.submit(self, copy_context(), None)
+            self._threads.submit(self, self._context, None)
             return
         self._reply = reply
         self._turn.release()

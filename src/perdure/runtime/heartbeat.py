@@ -78,7 +78,6 @@ class Heartbeat:
             wait = self._interval if self._renew() else min(RETRY, self._interval)
 
     def _renew(self) -> bool:
-        was_over = not self.ok()
         before = self._clock.monotonic()
         self.beat += 1
         try:
@@ -91,6 +90,8 @@ class Heartbeat:
             self._stop.set()
             self._lost()
             return True
+        # Judged now and not before the renewal was sent: it may have waited long for the database.
+        was_over = not self.ok()
         self.until = before + self._lease - self._margin
         self._renewed(was_over)
         return True

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from perdure.model.clock import Clock
+    from perdure.model.records import CommitItem, Event
     from perdure.runtime.fibers import Fibers
-    from perdure.runtime.journal import Journal
     from perdure.runtime.run import Run
     from perdure.runtime.threads import Threads
-    from perdure.store.protocol import Store
+    from perdure.store.protocol import Artifacts
 
 CLAMP = 1_000_000
 """No wait is longer than this many µs of real time before the clock is looked at again: clocks jump."""
@@ -27,21 +27,39 @@ class Owner(Protocol):
 
     def lease_ok(self) -> bool:
         """Whether this process still surely holds its runs."""
+        ...
 
-    def run_ended(self, run: Run) -> None:
+    def run_ended(self, run: Run, /) -> None:
         """The run's terminal event is on disk."""
+        ...
 
-    def run_suspended(self, run: Run) -> None:
+    def run_suspended(self, run: Run, /) -> None:
         """The run is written as waiting; its slot is free."""
+        ...
 
-    def run_stale(self, run: Run) -> None:
+    def run_stale(self, run: Run, /) -> None:
         """News for the run came in while it wanted to wait or end: read its inbox."""
+        ...
 
-    def run_lost(self, run: Run, error: BaseException | None) -> None:
+    def run_lost(self, run: Run, error: BaseException | None, /) -> None:
         """The run is no longer ours (None), or the store failed under it."""
+        ...
 
-    def run_settled(self, run: Run) -> None:
+    def run_settled(self, run: Run, /) -> None:
         """A stopping run has nothing in flight any more."""
+        ...
+
+
+class Writing(Protocol):
+    """Who writes what runs record: the journal, or in a rehearsal nobody."""
+
+    def submit(self, run: Run, event: Event, /) -> CommitItem:
+        """Take an event of a run; returns the item that it will be written with."""
+        ...
+
+    def barrier(self, run: Run, /) -> bool:
+        """Whether all that the run has submitted is on disk; if not, its ``committed`` will be called."""
+        ...
 
 
 @dataclass(slots=True)
@@ -50,8 +68,8 @@ class Host:
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
-    store: Store
-    journal: Journal
+    store: Artifacts
+    journal: Writing
     threads: Threads
     fibers: Fibers
     owner: Owner

@@ -14,7 +14,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.errors import StoreCorrupt, StoreError, StoreUnsafe
+from perdure.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnsafe
 from perdure.model.records import CommitItem, Verdict
 from perdure.runtime import points
 from perdure.runtime.threads import Threads
@@ -91,6 +91,11 @@ class Journal:
             self._flush()
         return future
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is queued or being written."""
+        return not (self._pending or self._busy or self._verbs)
+
     async def drain(self) -> None:
         """Wait until everything submitted so far is written."""
         while self._pending or self._busy or self._verbs:
@@ -125,7 +130,10 @@ class Journal:
                     self._busy = True
                     self._threads.submit(_Job(verb.execute, lambda verb=verb: self._verb_done(verb)), copy_context(), None)
                     return
-                verb.execute()
+                if not self._execute_inline(verb):
+                    verb.background = True
+                    self._verbs.appendleft(verb)
+                    continue
                 verb.answer()
 
     def _schedule(self) -> None:
@@ -146,6 +154,16 @@ class Journal:
         self._learn(self._clock.monotonic() - began, len(batch))
         self._settle(batch, verdicts)
         return True
+
+    def _execute_inline(self, verb: _Verb) -> bool:
+        """Execute a verb on the loop unless it would have to wait for a lock."""
+        store = self._store
+        store.hasty = True
+        try:
+            verb.execute()
+        finally:
+            store.hasty = False
+        return not verb.is_busy
 
     def _commit_on_thread(self, batch: dict[Run, CommitItem]) -> None:
         self._busy = True
@@ -261,10 +279,15 @@ class _Verb:
         self._error: BaseException | None = None
 
     def execute(self) -> None:
+        self._error = None
         try:
             self._result = self._verb()
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits
             self._error = error
+
+    @property
+    def is_busy(self) -> bool:
+        return isinstance(self._error, StoreBusy)
 
     def answer(self) -> None:
         if self.future.cancelled():

@@ -57,6 +57,7 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
     if isinstance(ended, StepCall):
         return _never_began(run, ended)
     call, error = ended.call, ended.error
+    call.body = None  # until here a cancellation finds that the body has settled, and leaves it at that
     key, step, attempt = call.key, call.step, ended.attempt
     took = max(0, run.host.clock.now() - ended.began)
     args = step.arguments.condense(call.prepared.data)

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("perdure.run")
 
+LAST_INSTANT = 253_402_300_799_000_000
+"""The end of the year 9999 in µs: no timer is due later, whatever it was set to."""
+
 PARK = 100_000
 """Waits up to this many µs keep the slot: letting a run go and claiming it again costs two commits."""
 
@@ -72,6 +75,8 @@ class Run(CodeView):
         self.stopping = False
         self.ended = False
         self.gone = False
+        self.fault: BaseException | None = None
+        """What ended the execution in memory, if not the loss of the claim."""
         self.deaf = False
         """News is on its way that must be heard before anything else is decided."""
         self.leaving: Event | None = None
@@ -92,6 +97,7 @@ class Run(CodeView):
         try:
             chain.check(self.uid, self.events, run_id=self.run_id)
             self.replay = Replay(self.events)
+            self.accept_drift = self.replay.accept_drift
             self.replaying = not self.replay.done
             value = self._input()
         except (IntegrityError, Undecodable, DriftError) as error:
@@ -145,7 +151,7 @@ class Run(CodeView):
 
     def advance(self) -> None:
         """Do whatever can be done now. Never nested; safe to call too often."""
-        if self._advancing or self.ended or self.gone:
+        if self._advancing or self.ended or self.gone or (self.root is None and self.verdict is None):
             return
         self._advancing = True
         try:
@@ -156,6 +162,7 @@ class Run(CodeView):
         except Exception as error:  # noqa: BLE001 - a fault of ours ends this execution, never the run or its neighbours
             logger.critical("run %s: internal error", self.run_id, exc_info=True)
             self.drop(error)
+            self.host.owner.run_lost(self, error)
         finally:
             self._advancing = False
 
@@ -317,8 +324,6 @@ class Run(CodeView):
                 continue
             body = call.body = Body(self, call)
             self.in_flight[call.key] = body
-            if host.reached is not None:
-                host.reached(points.BODY)
             body.start()
             if self.live:
                 return True
@@ -326,15 +331,13 @@ class Run(CodeView):
 
     def body_ended(self, body: Body) -> None:
         """A body has settled."""
-        if self.host.reached is not None:
-            self.host.reached(points.BODY_ENDED)
         self.in_flight.pop(body.call.key, None)
-        body.call.body = None
         if self.gone:
             if not self.in_flight:
                 self.host.owner.run_settled(self)
             return
-        if body.abort is Abort.STOP and body.aborted:
+        if body.abort is Abort.STOP and body.aborted and not body.call.cancelled:
+            body.call.body = None
             self.startable.append(body.call)  # interrupted, not failed: the attempt is made again elsewhere
         else:
             self.live.append(body)
@@ -352,7 +355,7 @@ class Run(CodeView):
 
     def due_at(self, timer: Timer) -> int:
         """When a timer is due, µs UTC."""
-        return self.replay.started_at + self.replay.paused + round(timer.when() * 1e6)
+        return min(self.replay.started_at + self.replay.paused + round(timer.when() * 1e6), LAST_INSTANT)
 
     def _earliest(self) -> int | None:
         timer = self.loop.earliest() if self.loop.timers else None
@@ -409,6 +412,12 @@ class Run(CodeView):
     def _wake(self) -> None:
         self._alarm = None
         self.advance()
+
+    def at_rest(self, now: int) -> bool:
+        """Whether nothing but the alarm that is set, after ``now`` (µs), can make the run go on."""
+        if self.in_flight or self.busy or self.leaving is not None or self.deaf:
+            return False
+        return self._alarm is not None and self._alarm[0] > now
 
     # -- writing
 
@@ -548,6 +557,9 @@ class Run(CodeView):
     def _write_end(self, ending: endings.Ending) -> None:
         if self.cancel_request is not None and self.cancel_reason is None:
             self._deliver_cancel(self.cancel_request)  # it came before the end, so it wins
+        elif self.cancel_reason is None and self.replay.cancelled is not None:
+            # It came when the code had ended, and nothing was left that it could be delivered to.
+            self.cancel_reason = payloads.fields(self.replay.cancelled.payload).get("reason", "")
         if self.cancel_reason is not None:
             ending = endings.cancelled(self, ending)
         self.ending = ending

@@ -15,6 +15,7 @@ import math
 import sys
 from asyncio import events
 from collections import deque
+from contextvars import copy_context
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ class Timer:
     __slots__ = ("_when", "args", "callback", "context", "key", "loop")
 
     def __init__(self, loop: RunLoop, key: str, when: float, callback: Callable[..., object], args: tuple[object, ...],
-                 context: Context | None) -> None:
+                 context: Context) -> None:
         self.loop, self.key, self._when = loop, key, when
         self.callback: Callable[..., object] | None = callback
         self.args, self.context = args, context
@@ -150,7 +151,7 @@ class RunLoop(RunLoopBase):
         """Schedule a callback in this activation."""
         if not self.active or get_ident() != self._thread:
             return self._outside(callback)
-        handle = Ready((callback, args, context))
+        handle = Ready((callback, args, copy_context() if context is None else context))
         self.ready.append(handle)
         return handle
 
@@ -167,7 +168,9 @@ class RunLoop(RunLoopBase):
         if math.isnan(when):
             msg = "a timer cannot be due at NaN"
             raise ValueError(msg)
-        timer = Timer(self, self.scope().key(TIMER), when, callback, args, context)
+        timer = Timer(
+            self, self.scope().key(TIMER), when, callback, args, copy_context() if context is None else context
+        )
         self.timers[timer.key] = timer
         return timer
 
@@ -277,10 +280,7 @@ class RunLoop(RunLoopBase):
                     if callback is None:
                         continue
                     try:
-                        if context is None:
-                            callback(*args)
-                        else:
-                            context.run(callback, *args)
+                        context.run(callback, *args)
                     except KeyboardInterrupt:
                         raise
                     except SystemExit:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ class Threads:
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, name: str = "perdure-step") -> None:
         self._loop = loop
         self._limit = limit
+        self._context = copy_context()
         self._name = name
         self._queue: SimpleQueue[tuple[Work, Context, object] | None] = SimpleQueue()
         self._done: deque[Callable[[], object]] = deque()
         self._lock = Lock()
+        self._ended = Condition(self._lock)
         self._idle = 0
         self._threads = 0
         self._woken = False
@@ -66,7 +69,7 @@ class Threads:
                 return
             self._woken = True
         try:
-            self._loop.call_soon_threadsafe(self._drain)
+            self._loop.call_soon_threadsafe(self._drain, context=self._context)
         except RuntimeError:  # the loop is closed: there is nobody to tell
             logger.debug("an answer came after its loop had closed")
 
@@ -75,6 +78,11 @@ class Threads:
         self.closed = True
         for _ in range(self._threads):
             self._queue.put(None)
+
+    def wait(self, timeout: float) -> bool:
+        """After ``close``: block until every thread has ended, at most ``timeout`` seconds; whether they have."""
+        with self._ended:
+            return self._ended.wait_for(lambda: self._threads == 0, timeout)
 
     def _serve(self) -> None:
         while True:
@@ -90,6 +98,7 @@ class Threads:
                     if not self.closed and not self._queue.empty():
                         continue
                     self._threads -= 1
+                    self._ended.notify_all()
                     return
             work, context, argument = item
             context.run(work.run_here, argument)

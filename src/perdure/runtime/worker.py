@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from perdure.errors import PerdureError, StoreError
 from perdure.model.ids import worker_key
 from perdure.model.payloads import fields, note
 from perdure.model.records import InboxKind, Status, WorkerRow
-from perdure.runtime import asyncgens
+from perdure.runtime import asyncgens, points
 from perdure.runtime.bodies import Abort
 from perdure.runtime.fibers import Fibers
 from perdure.runtime.heartbeat import Heartbeat
@@ -48,6 +49,11 @@ CACHED = 5000
 """Suspended runs kept in memory; one in a sleep takes about 6 KiB."""
 STARTED_AFTER = 100_000
 """µs after which a body in flight is noted in the log."""
+PAUSE = 1.0
+"""Seconds before what a fault has stopped is tried again; for one run they double with each fault."""
+LONGEST_PAUSE = 60.0
+HURRY = 0.2
+"""Seconds that aborted steps get once a second signal has asked to stop at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +101,21 @@ class Worker:
         self._heartbeat: Heartbeat | None = None
         self._wake = asyncio.Event()
         self._stopping = False
+        self._ending = asyncio.Event()
         self._lost = False
+        self._retired = False
         self._serving: asyncio.Task[None] | None = None
         self._due: tuple[int, Any] | None = None
         self._reclaiming = False
+        self._claiming = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._hurried = asyncio.Event()
         self._restore_hooks: Callable[[], None] | None = None
         self._facts = b""
+        self._faults: dict[int, int] = {}
+        """By run key: how often in a row its execution here has ended in a fault."""
+        self._reached = reached
 
     # -- starting
 
@@ -112,6 +124,7 @@ class Worker:
         self._restore_hooks = asyncgens.install()
         await self._register()
         self._unwatch = self._watch.listen(self._look)
+        self._look_for_dead()
         if serve:
             self._serving = self._loop.create_task(self._serve(), name="perdure worker")
 
@@ -147,11 +160,22 @@ class Worker:
     async def _serve(self) -> None:
         while not self._stopping:
             self._wake.clear()
+            self._claiming = True
             try:
                 await self._claim()
             except StoreError as error:
-                logger.warning("nothing could be claimed: %s", error)
-            await self._wake.wait()
+                logger.warning("nothing could be claimed, trying again in %g s: %s", PAUSE, error)
+                await self._pause()
+            except Exception:  # a fault of ours must not end the claiming for good
+                logger.critical("claiming failed, trying again in %g s", PAUSE, exc_info=True)
+                await self._pause()
+            else:
+                self._claiming = False
+                await self._wake.wait()
+
+    async def _pause(self) -> None:
+        # Not woken by news: what fails at each try would otherwise fail as often as anyone writes.
+        await asyncio.wait([self._loop.create_task(self._ending.wait())], timeout=PAUSE)
 
     async def _claim(self) -> None:
         if self._wanted:
@@ -165,9 +189,13 @@ class Worker:
 
     async def _claim_up_to(self, limit: int, only: int | None = None) -> list[Claim]:
         key = self.key
+        if self._reached is not None:
+            self._reached(points.CLAIM)
         claims = await self._journal.call(
             lambda: self._store.claim_runs(key, self._routes, limit, facts=self._facts, only=only, now=self._time())
         )
+        if self._reached is not None:
+            self._reached(points.CLAIMED)
         for claim in claims:
             self.execute(claim)
         return claims
@@ -265,11 +293,13 @@ class Worker:
 
     def run_ended(self, run: Run) -> None:
         """A run's end is on disk."""
+        self._faults.pop(run.run_key, None)
         self._free(run)
         self._told(run)
 
     def run_suspended(self, run: Run) -> None:
         """A run is written as waiting."""
+        self._faults.pop(run.run_key, None)
         self._free(run)
         if self._only:
             self._wanted.add(run.run_key)
@@ -290,6 +320,7 @@ class Worker:
         """A run ended in memory only."""
         if error is not None:
             logger.error("run %s is let go, it goes on later from what is on disk: %s", run.run_id, error)
+            run.fault = error
         if not run.in_flight:
             self._free(run)
 
@@ -300,13 +331,41 @@ class Worker:
             return
         run.drop(None)
         if self.running.get(run.run_key) is run:
-            key = self.key
-            future = self._journal.call(lambda: self._store.release(key, [run.run_key]))
-            future.add_done_callback(lambda _: self._free(run))
+            self._release(run, None)
+
+    def _release(self, run: Run, blocked: str | None) -> None:
+        """Give a run back; with ``blocked``, a reason, block it. Tried until the store takes it or the claim is lost."""
+        key = self.key
+
+        def release() -> None:
+            self._store.release(key, [run.run_key])
+            if blocked is not None:
+                row = self._store.get_runs([run.run_key])[0]
+                self._store.block_run(row.run_key, row.epoch, note(code="internal", reason=blocked), blocked)
+
+        def released(done: asyncio.Future[None]) -> None:
+            if (error := done.exception()) is None or key != self.key or self._ending.is_set():
+                self._free(run)
+            else:
+                logger.warning("run %s could not be released, trying again in %g s: %s", run.run_id, PAUSE, error)
+                self._loop.call_later(PAUSE, self._release, run, blocked)
+
+        self._journal.call(release).add_done_callback(released)
+
+    def _give_back(self, run: Run, fault: BaseException) -> None:
+        """Release a run whose execution here ended in a fault, after a pause; one whose own fault it is, is blocked at last."""
+        faults = self._faults[run.run_key] = self._faults.get(run.run_key, 0) + 1
+        its_own = not isinstance(fault, StoreError) or "run_id" in fault.fields
+        blocked = None
+        if its_own and faults >= self._limits.crash_cap:
+            blocked = f"it ended {faults} times in a row in a fault: {type(fault).__name__}: {fault}"
+        self._loop.call_later(min(PAUSE * 2.0 ** (faults - 1), LONGEST_PAUSE), self._release, run, blocked)
 
     def _free(self, run: Run) -> None:
         if self.running.get(run.run_key) is run:
             del self.running[run.run_key]
+            if run.fault is not None:
+                self._give_back(run, run.fault)
             self._journal.active = len(self.running)
             self._wake.set()
             if not self.running:
@@ -326,6 +385,9 @@ class Worker:
             self._wake.set()
             if self.running:
                 self._read_inbox()
+        self._look_for_dead()
+
+    def _look_for_dead(self) -> None:
         if not self._reclaiming and not self._stopping:
             dead = self._store.dead_workers(self.key, grace=round(self._limits.heartbeat * 1e6))
             if dead:
@@ -334,10 +396,14 @@ class Worker:
     def _reclaim(self, dead: list[int]) -> None:
         self._reclaiming = True
         key, cap = self.key, self._limits.crash_cap
+        if self._reached is not None:
+            self._reached(points.RECLAIM)
         future = self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap))
 
         def reclaimed(done: asyncio.Future[Any]) -> None:
             self._reclaiming = False
+            if self._reached is not None:
+                self._reached(points.RECLAIMED)
             if (error := done.exception()) is not None:
                 logger.warning("runs of dead workers could not be taken back: %s", error)
                 return
@@ -392,6 +458,8 @@ class Worker:
 
     def _lease_lost(self) -> None:
         """Others took this worker for dead: everything it held is theirs; go on as a new worker."""
+        if self._retired:
+            return
         logger.warning("this worker was taken for dead; its %d runs went to others", len(self.running))
         self._lost = True
         for run in list(self.running.values()):
@@ -419,10 +487,13 @@ class Worker:
         Returns the runs whose steps ignore the abort: they keep their claim, renewed, until they settle.
         """
         self._stopping = True
+        self._ending.set()
         self._wake.set()
         if self._serving is not None:
             await self._serving
             self._serving = None
+        if self.running:
+            await self._leave()
         for run in list(self.running.values()):
             run.stopping = True
             self._loop.call_soon(run.advance)
@@ -434,12 +505,26 @@ class Worker:
                     self._loop.call_soon(body.request_abort, Abort.STOP)
         if await self._settled(grace):
             return await self.close()
+        if self._hurried.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HURRY):
+                    await self._idle.wait()
+            if not self.running:
+                return await self.close()
         left = list(self.running.values())
         for run in left:
             logger.warning(
                 "run %s keeps its claim: %s ignores the request to stop", run.run_id, ", ".join(run.in_flight) or "its code"
             )
         return left
+
+    async def _leave(self) -> None:
+        # Whoever is killed while it drains was not killed by its runs.
+        key = self.key
+        try:
+            await self._journal.call(lambda: self._store.leave_worker(key))
+        except StoreError as error:
+            logger.warning("the store could not be told that this worker is about to stop: %s", error)
 
     def hurry(self) -> None:
         """Stop waiting for steps: what is still draining is aborted now."""
@@ -453,6 +538,26 @@ class Worker:
                 wait.cancel()
         return not self.running
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing will happen here before time passes (or another process does something)."""
+        if self._claiming or self._wake.is_set() or not self._journal.at_rest:
+            return False
+        now = self._clock.now()
+        if self._due is not None and self._due[0] <= now:
+            return False
+        return all(run.at_rest(now) for run in self.running.values())
+
+    def abandon(self) -> None:
+        """End without a word, as a killed process does; runs are not touched."""
+        self._stopping = True
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        self._threads.close()
+        self._fiber_threads.close()
+        if self._restore_hooks is not None:
+            self._restore_hooks()
+
     async def close(self) -> list[Run]:
         """Retire; the heartbeat ends last."""
         for run in self._suspended.values():
@@ -465,6 +570,7 @@ class Worker:
             self._unwatch()
             self._unwatch = None
         key = self.key
+        self._retired = True
         try:
             await self._journal.call(lambda: self._store.retire_worker(key))
         except StoreError as error:

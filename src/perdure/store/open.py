@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from perdure.errors import StoreUnreachable
+from perdure.store.protocol import Durability
 
 if TYPE_CHECKING:
+    from perdure.model.clock import Clock
     from perdure.store.sqlite.store import SqliteStore
-
-Durability = Literal["disk", "process"]
-"""``disk``: what is committed survives a power cut. ``process``: it survives the process, not the machine."""
 
 DEFAULT_FILE = "perdure.db"
 """The store's file in a data directory."""
 
 
-def open_store(target: str | Path, *, durability: Durability = "disk", create: bool = True) -> SqliteStore:
+def open_store(
+    target: str | Path, *, durability: Durability = "disk", create: bool = True, clock: Clock | None = None
+) -> SqliteStore:
     """Open the store at ``target``, and create it (with its directory) if it is not there.
 
     Args:
@@ -26,6 +27,7 @@ def open_store(target: str | Path, *, durability: Durability = "disk", create: b
             not exist is a directory if it ends in a separator or has no suffix.
         durability: what "committed" means.
         create: whether a store that does not exist is made.
+        clock: what judges due times; the system's by default.
 
     Raises:
         StoreUnreachable: there is nothing there, or it cannot be opened.
@@ -38,7 +40,7 @@ def open_store(target: str | Path, *, durability: Durability = "disk", create: b
     # Imported here, so that whoever never opens a store never loads SQLite.
     from perdure.store.sqlite.store import SqliteStore
 
-    return SqliteStore(path, durability=durability, create=create)
+    return SqliteStore(path, durability=durability, create=create, clock=clock)
 
 
 def store_path(target: str | Path) -> Path:
@@ -69,3 +71,6 @@ def store_path(target: str | Path) -> Path:
     if path.is_dir() or (not path.exists() and (text.endswith(("/", "\\")) or not path.suffix)):
         path /= DEFAULT_FILE
     return path.resolve()
+
+
+__all__ = ["DEFAULT_FILE", "Durability", "open_store", "store_path"]

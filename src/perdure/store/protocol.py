@@ -9,7 +9,7 @@ store's own clock). Names equal the names of the queries. A third party can writ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         Verdict,
         WorkerRow,
     )
+
+Durability = Literal["disk", "process"]
+"""``disk``: what is committed survives a power cut. ``process``: it survives the process, not the machine."""
 
 PAGE = 1000
 """Events (and rows) in one page."""
@@ -66,6 +69,9 @@ class Store(Protocol):
     url: str
     inline: bool
     """Whether verbs are quick enough to be called on an event loop."""
+    hasty: bool
+    """While it is True, verbs called by the thread that set it wait for no lock: ``StoreBusy`` is raised at once, and
+    nothing was done."""
 
     # -- the store itself
 
@@ -95,6 +101,10 @@ class Store(Protocol):
 
         Uses a connection of its own, so that no commit delays it.
         """
+        ...
+
+    def leave_worker(self, worker_key: int) -> None:
+        """Note that the worker is about to stop: it claims nothing more, and its death from now on is no crash."""
         ...
 
     def retire_worker(self, worker_key: int) -> None:
@@ -211,4 +221,4 @@ class Artifacts(Protocol):
         ...
 
 
-__all__ = ["PAGE", "Artifacts", "Filter", "Reclaimed", "Route", "Store"]
+__all__ = ["PAGE", "Artifacts", "Durability", "Filter", "Reclaimed", "Route", "Store"]

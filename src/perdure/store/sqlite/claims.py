@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perdure.errors import IntegrityError
 from perdure.model.records import FORMAT, Claim, Kind
 from perdure.store.protocol import PAGE
-from perdure.store.sqlite.log import follow, tail, tail_of
+from perdure.store.sqlite.log import DAMAGED, follow, set_aside, tail, tail_of
 from perdure.store.sqlite.rows import events, fetch, fetch_value, json_list
 from perdure.store.sqlite.runs import PRIORITY_WEIGHT, get_runs
 from perdure.store.sqlite.sql import QUERIES
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 _READ, _EVENT, _CLAIM = QUERIES["read_events"], QUERIES["insert_event"], QUERIES["claim_runs"]
 
-_Candidate = tuple[int, int, int]
-"""Rank, run key, epoch: sorts in the order of claiming."""
+_Candidate = tuple[int, int, int, int, bytes]
+"""Rank, run key, epoch, and the last event at the last change of state: sorts in the order of claiming."""
+
+_LAST_EPOCH = 1 << 62
 
 
 def any_claimable(cursor: apsw.Cursor, routes: Sequence[int], now: int) -> bool:
@@ -42,10 +45,17 @@ def claim_runs(
     logs: dict[int, tuple[list[Event], bool]] = {}
     appended: list[Event] = []
     changes: list[tuple[object, ...]] = []
-    for _, run_key, epoch in chosen:
+    for _, run_key, epoch, seq, mark in chosen:
         log, complete = _history(cursor, run_key)
-        last = tail_of(log[-1]) if complete else tail(cursor, run_key)
-        event = follow(last, now, epoch + 1, Kind.RUN_CLAIMED, facts)
+        try:
+            _check_mark(cursor, run_key, log, seq, mark)
+            if epoch >= _LAST_EPOCH:
+                raise IntegrityError(f"epoch {epoch} was never reached", run_key=run_key)
+            last = tail_of(log[-1]) if complete else tail(cursor, run_key)
+            event = follow(last, now, epoch + 1, Kind.RUN_CLAIMED, facts)
+        except DAMAGED as error:
+            set_aside(cursor, run_key, error)
+            continue
         if complete:
             log.append(event)
         logs[run_key] = log, complete
@@ -73,11 +83,22 @@ def _candidates(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], lim
 def _candidate(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], run_key: int, now: int) -> list[_Candidate]:
     cursor.execute(QUERIES["promote_one"], (run_key, now, PRIORITY_WEIGHT))
     found = fetch(cursor, QUERIES["claim_one"], (run_key, json_list(routes), FORMAT))
-    return [row[:3] for row in found if not row[3] or not _holds_suspect(cursor, worker_key)]
+    return [row[:5] for row in found if not row[5] or not _holds_suspect(cursor, worker_key)]
 
 
 def _holds_suspect(cursor: apsw.Cursor, worker_key: int) -> bool:
     return bool(fetch_value(cursor, QUERIES["holds_suspect"], (worker_key,)))
+
+
+def _check_mark(cursor: apsw.Cursor, run_key: int, log: list[Event], seq: int, mark: bytes) -> None:
+    """Compare a log with what the run's row says of it."""
+    if 0 < seq <= len(log):
+        found = log[seq - 1].hash
+    else:
+        marks = fetch(cursor, QUERIES["read_marks"], (run_key, seq, seq))
+        found = marks[0][2] if marks else None
+    if found != mark:
+        raise IntegrityError(f"event {seq} is not the one that the run's row names", run_key=run_key, seq=seq)
 
 
 def _history(cursor: apsw.Cursor, run_key: int) -> tuple[list[Event], bool]:

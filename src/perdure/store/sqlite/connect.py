@@ -5,29 +5,27 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import apsw
 
 from perdure.clock import SystemClock
-from perdure.errors import NotAStore, StoreError, StoreReadOnly, StoreTooNew, StoreUnreachable, StoreUnsafe
-from perdure.model.records import FORMAT
-from perdure.store.migrate import load_migrations, pending
+from perdure.errors import StoreError, StoreReadOnly, StoreUnreachable, StoreUnsafe
 from perdure.store.sqlite import files, guard
 from perdure.store.sqlite.faults import translate, translate_os
+from perdure.store.sqlite.schema import check_format, migrate
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
-    from perdure.store.open import Durability
+    from pathlib import Path
+
+    from perdure.store.protocol import Durability
 
 PATIENCE_MS: Final = 10_000
 """How long a verb waits for another process's write lock."""
 
 LEAST_LIBRARY: Final = (3, 51, 3)
 """Older libraries can corrupt a write-ahead log that two connections reset at the same instant."""
-
-MIGRATIONS = load_migrations(Path(__file__).parent / "migrations")
 
 _FULL, _NORMAL = 2, 1
 _STATEMENTS = 128
@@ -59,10 +57,10 @@ def open_file(
             raise translate_os(error, str(path)) from error
         connection = connect(path, vfs=vfs)
         try:
-            created = _migrate(connection, path)
+            created = migrate(connection, path)
             _use_wal(connection, path)
             _make_durable(connection, path, durability)
-            _check_format(connection, path)
+            check_format(connection, path)
         except apsw.Error as error:
             connection.close()
             raise translate(error, str(path)) from error
@@ -117,32 +115,6 @@ def _require_library() -> None:
         )
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> bool:
-    """Bring the schema up to date; many processes may do so at the same instant. Returns whether it was empty."""
-    version = _number(connection, "user_version")
-    if not pending(MIGRATIONS, version, store=str(path)):
-        _check_owner(connection, path)
-        return False
-    connection.execute(QUERIES["begin"]).fetchall()
-    try:
-        # Asked again under the lock: another process may have been quicker.
-        version = _number(connection, "user_version")
-        if version > 0:
-            _check_owner(connection, path)
-        for migration in pending(MIGRATIONS, version, store=str(path)):
-            connection.execute(migration.sql).fetchall()
-        connection.execute(QUERIES["commit"]).fetchall()
-    finally:
-        if connection.in_transaction:
-            connection.execute(QUERIES["rollback"]).fetchall()
-    return version == 0
-
-
-def _check_owner(connection: apsw.Connection, path: Path) -> None:
-    if _number(connection, "application_id") != files.APPLICATION_ID:
-        raise NotAStore(f"{path} is the database of another program", store=str(path), advice="give another path")
-
-
 def _use_wal(connection: apsw.Connection, path: Path) -> None:
     clock = SystemClock()
     deadline = clock.monotonic() + PATIENCE_MS / 1000
@@ -168,23 +140,9 @@ def _make_durable(connection: apsw.Connection, path: Path, durability: Durabilit
     if sys.platform == "darwin" and durability == "disk":
         connection.execute(QUERIES["fullfsync_on"]).fetchall()
     wanted = _FULL if durability == "disk" else _NORMAL
-    found = _number(connection, "synchronous")
+    found = connection.execute(QUERIES["synchronous"]).get
     if found != wanted:
         raise StoreUnsafe(
             f"SQLite did not accept synchronous={wanted} for {path} (found {found})", store=str(path),
             advice="commits would not be durable, so the store was not opened",
         )
-
-
-def _check_format(connection: apsw.Connection, path: Path) -> None:
-    least = _number(connection, "least_format")
-    if least > FORMAT:
-        raise StoreTooNew(
-            f"{path} takes writers of format {least} and newer; this Perdure writes {FORMAT}", store=str(path),
-            found=least, known=FORMAT, advice="upgrade Perdure",
-        )
-
-
-def _number(connection: apsw.Connection, query: str) -> int:
-    value = connection.execute(QUERIES[query]).get
-    return value if isinstance(value, int) else 0

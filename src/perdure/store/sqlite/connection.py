@@ -9,6 +9,7 @@ import os
 import threading
 from contextlib import suppress
 from os import getpid
+from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 import apsw
@@ -127,6 +128,8 @@ class Writer(Link):
         self._log_pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
         self._extended = False
+        self._hasty: set[int] = set()
+        """Threads whose transactions are refused with ``StoreBusy`` where they would have to wait."""
         super().__init__(path, connect, connection)
 
     def _adopt(self, connection: apsw.Connection) -> apsw.Cursor:
@@ -141,10 +144,22 @@ class Writer(Link):
         self._log_pages = pages
         return apsw.SQLITE_OK
 
+    @property
+    def hasty(self) -> bool:
+        """Whether the calling thread waits for nothing."""
+        return get_ident() in self._hasty
+
+    @hasty.setter
+    def hasty(self, hasty: bool) -> None:
+        if hasty:
+            self._hasty.add(get_ident())
+        else:
+            self._hasty.discard(get_ident())
+
     # -- one transaction
 
     def __enter__(self) -> apsw.Cursor:
-        self.acquire(wait=True)
+        self.acquire(wait=get_ident() not in self._hasty)
         try:
             return self.begin()
         except BaseException:
@@ -157,7 +172,8 @@ class Writer(Link):
         try:
             if error is None:
                 self.commit()
-                self.checkpoint_if_due()
+                if self._patient:
+                    self.checkpoint_if_due()
             else:
                 self.rollback()
                 if isinstance(error, apsw.Error):

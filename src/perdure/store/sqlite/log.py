@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from perdure.errors import IntegrityError
 from perdure.model.chain import seal
 from perdure.model.records import Event, Kind, Status
 from perdure.store.sqlite.rows import fetch
@@ -25,8 +27,15 @@ class Tail(NamedTuple):
 
 
 def tail(cursor: apsw.Cursor, run_key: int) -> Tail:
-    """Return the end of a run's log."""
-    return Tail(run_key, *fetch(cursor, _LAST, (run_key,))[0])
+    """Return the end of a run's log.
+
+    Raises:
+        IntegrityError: it is empty.
+    """
+    found = fetch(cursor, _LAST, (run_key,))
+    if not found:
+        raise IntegrityError(f"the log of run {run_key} is gone", run_key=run_key, advice="restore it from a backup")
+    return Tail(run_key, *found[0])
 
 
 def tail_of(event: Event) -> Tail:
@@ -44,6 +53,16 @@ def append(cursor: apsw.Cursor, last: Tail, now: int, epoch: int, kind: Kind, pa
     event = follow(last, now, epoch, kind, payload)
     cursor.execute(_EVENT, event)
     return event
+
+
+DAMAGED = (IntegrityError, struct.error)
+"""What appending to a run's log raises if its row or its log is not what was written."""
+
+
+def set_aside(cursor: apsw.Cursor, run_key: int, error: Exception) -> None:
+    """Block a run whose row or log is damaged, so that it hinders no other."""
+    reason = f"integrity: its row or log in the database is damaged: {error}"
+    cursor.execute(QUERIES["set_aside"], (run_key, reason))
 
 
 _ENDING = {Status.BLOCKED: Kind.RUN_BLOCKED, Status.CANCELLED: Kind.RUN_CANCELLED}

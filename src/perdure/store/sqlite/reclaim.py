@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perdure.model.records import Event, Kind, Status
 from perdure.store.protocol import Reclaimed
-from perdure.store.sqlite.log import append, end_unheld, tail, tail_of
+from perdure.store.sqlite.log import DAMAGED, append, end_unheld, set_aside, tail, tail_of
 from perdure.store.sqlite.rows import fetch, fetch_value
 from perdure.store.sqlite.runs import PRIORITY_WEIGHT
 from perdure.store.sqlite.sql import QUERIES
@@ -27,7 +27,11 @@ def release(cursor: apsw.Cursor, worker_key: int, run_keys: Sequence[int], *, no
     wanted = set(run_keys)
     held = [row for row in held if row[0] in wanted]
     for run_key, epoch, _, crashes in held:
-        event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RELEASED)
+        try:
+            event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RELEASED)
+        except DAMAGED as error:
+            set_aside(cursor, run_key, error)
+            continue
         _make_claimable(cursor, event, crashes)
     return len(held)
 
@@ -52,7 +56,12 @@ def reclaim(cursor: apsw.Cursor, worker_key: int, *, cap: int, now: int) -> list
         counts = crashed and (not suspect_held or crashes >= SUSPECT)
         total = 0 if progress else crashes + counts
         payload = json.dumps({"worker": worker_key, "crashes": total}).encode()
-        event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RECLAIMED, payload)
+        try:
+            event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RECLAIMED, payload)
+        except DAMAGED as error:
+            set_aside(cursor, run_key, error)
+            done.append(Reclaimed(run_key, blocked=True))
+            continue
         _make_claimable(cursor, event, total)
         blocked = counts and total >= cap and _end_poisoned(cursor, event, total, now)
         done.append(Reclaimed(run_key, blocked))

@@ -48,4 +48,4 @@ def inbox_row(row: Row) -> InboxRow:
 
 def worker_row(row: Row) -> WorkerRow:
     """A row of ``list_workers``."""
-    return WorkerRow(*row[:12], bool(row[12]))  # pyright: ignore[reportCallIssue]
+    return WorkerRow(*row[:12], row[12] == 1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from perdure.model.clock import Clock
     from perdure.model.records import (
         Claim,
         CommitItem,
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
         Verdict,
         WorkerRow,
     )
-    from perdure.store.open import Durability
-    from perdure.store.protocol import Filter, Reclaimed, Route
+    from perdure.store.protocol import Durability, Filter, Reclaimed, Route
 
 
 class SqliteStore:
@@ -47,7 +47,8 @@ class SqliteStore:
     inline = True
 
     def __init__(
-        self, path: Path, *, durability: Durability = "disk", create: bool = True, vfs: str | None = None
+        self, path: Path, *, durability: Durability = "disk", create: bool = True, vfs: str | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.path = path
         self.url = f"sqlite:///{path}"
@@ -66,8 +67,8 @@ class SqliteStore:
         self._heart = Writer(path, writing)
         self._reader = Reader(path, reading_only)
         self._routes = Routes(self._writer)
-        self._workers = Workers(path, self._writer, self._heart, self._reader)
-        self._clock = SystemClock()
+        self._workers = Workers(path, self._writer, self._heart, self._reader, synced=durability == "disk")
+        self._clock = clock or SystemClock()
         self._data_version = -1
 
     def __repr__(self) -> str:
@@ -82,6 +83,15 @@ class SqliteStore:
         self.close()
 
     # -- the store itself
+
+    @property
+    def hasty(self) -> bool:
+        """Whether verbs of the calling thread raise ``StoreBusy`` where they would have to wait for a lock."""
+        return self._writer.hasty
+
+    @hasty.setter
+    def hasty(self, hasty: bool) -> None:
+        self._writer.hasty = hasty
 
     def close(self) -> None:
         """Let go of every connection; idempotent. In a forked child nothing is closed."""
@@ -111,6 +121,10 @@ class SqliteStore:
     def renew(self, worker_key: int, lease: int, beat: int) -> bool:
         """Renew the worker's lease for ``lease`` µs from before the call; False if the row is gone or stopped."""
         return self._workers.renew(worker_key, lease, beat)
+
+    def leave_worker(self, worker_key: int) -> None:
+        """Note that the worker is about to stop: it claims nothing more, and its death from now on is no crash."""
+        self._workers.leave(worker_key)
 
     def retire_worker(self, worker_key: int) -> None:
         """Mark the worker stopped and let its lock go; its row is deleted when it holds no run."""

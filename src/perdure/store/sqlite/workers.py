@@ -25,8 +25,9 @@ _RENEW = QUERIES["renew"]
 class Workers:
     """The workers of a store, as one process sees them."""
 
-    def __init__(self, path: Path, writer: Writer, heart: Writer, reader: Reader) -> None:
+    def __init__(self, path: Path, writer: Writer, heart: Writer, reader: Reader, *, synced: bool) -> None:
         self._path = path
+        self._synced = synced
         self._reader = reader
         self._writer = writer
         self._heart = heart
@@ -42,7 +43,8 @@ class Workers:
                 f"the lock file cannot be used: {self._sidecar.path}", store=str(self._path), detail=str(error),
                 advice="it lies beside the database; make it and the directory writable",
             ) from error
-        self._writer.extend_log()
+        if self._synced:
+            self._writer.extend_log()
         row = replace(
             worker, boot=boot_id(), sidecar=mark, pid_started=worker.pid_started or process_started(worker.pid),
             lease_until=boot_now() + worker.lease_until,
@@ -61,6 +63,11 @@ class Workers:
             mark = self._sidecar.hold(worker_key)
         with self._heart as cursor:
             return cursor.execute(_RENEW, (worker_key, until, beat, mark)).connection.changes() == 1
+
+    def leave(self, worker_key: int) -> None:
+        """Note that a worker is about to stop."""
+        with self._writer as cursor:
+            cursor.execute(QUERIES["leave_worker"], (worker_key,))
 
     def retire(self, worker_key: int) -> None:
         """Stop a worker; the row stays while it holds runs, for the others to see that they are to be taken."""

@@ -14,7 +14,14 @@ process would have it.
 from __future__ import annotations
 
 from perdure.testing.store_suite import (
-    claiming, committing, concurrency, controlling, creating, reading, reclaiming, workers,
+    claiming,
+    committing,
+    concurrency,
+    controlling,
+    creating,
+    reading,
+    reclaiming,
+    workers,
 )
 from perdure.testing.store_suite.bench import CASES, Bench, Case, Holder
 

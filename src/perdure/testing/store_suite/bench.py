@@ -87,8 +87,8 @@ class Bench:
         key = int.from_bytes(os.urandom(8), "big") >> 2
         store = store or self.store
         store.register_worker(WorkerRow(
-            worker_key=key, name=f"worker-{key % 1000}", host="bench", pid=os.getpid(), pid_started=0, boot="", build="",
-            sidecar="", started_at=store.now(), lease_until=60 * SECOND, beat=0,
+            worker_key=key, name=f"worker-{key % 1000}", host="bench", pid=os.getpid(), pid_started=0, boot="",
+            build="", sidecar="", started_at=store.now(), lease_until=60 * SECOND, beat=0,
         ))  # fmt: skip
         assert store.renew(key, 60 * SECOND, 1)
         return key

@@ -1,5 +1,7 @@
 """Claiming runs and releasing them."""
 
+# ruff: noqa: D103 - a case's name is its law, and its numbers are expectations
+
 from __future__ import annotations
 
 from perdure.model.records import Kind, Status, Verdict

@@ -1,5 +1,7 @@
 """Committing: fenced, whole or not at all, and safe to send again."""
 
+# ruff: noqa: D103, PLR2004 - a case's name is its law, and its numbers are expectations
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,10 +1,13 @@
 """Many at once: of what only one may do, exactly one does it."""
 
+# ruff: noqa: D103, PLR2004 - a case's name is its law, and its numbers are expectations
+
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from threading import Barrier, Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.model.records import CommitItem, Status, Verdict
 from perdure.testing.store_suite.bench import ROUTE, Bench, Holder, case
@@ -50,7 +53,7 @@ def every_run_is_claimed_by_one_worker(bench: Bench) -> None:
             found += [claim.row.run_key for claim in claims]
         return found
 
-    found = at_once([lambda number=number: claim_all(number) for number in range(4)])
+    found = at_once([partial(claim_all, number) for number in range(4)])
     counted = Counter(key for keys in found for key in keys)
     assert len(counted) == 120
     assert set(counted.values()) == {1}
@@ -61,9 +64,8 @@ def every_run_is_claimed_by_one_worker(bench: Bench) -> None:
 @case
 def a_run_is_created_once(bench: Bench) -> None:
     stores = [bench.store, bench.store, bench.open(), bench.open()]
-    made = at_once([
-        lambda store=store: store.create_runs([bench.new(f"run-{number}") for number in range(30)]) for store in stores
-    ])
+    batches = [[bench.new(f"run-{number}") for number in range(30)] for _ in stores]
+    made = at_once([partial(store.create_runs, batch) for store, batch in zip(stores, batches, strict=True)])
     for runs in zip(*made, strict=True):
         assert sum(created.is_new for created in runs) == 1
         assert len({created.row.run_key for created in runs}) == 1
@@ -76,8 +78,7 @@ def a_dead_workers_runs_are_taken_once(bench: Bench) -> None:
     stores = [bench.store, bench.open(), bench.open()]
     observers = [bench.worker(store) for store in stores]
     taken = at_once([
-        lambda store=store, observer=observer: store.reclaim(observer, [dead], cap=5)
-        for store, observer in zip(stores, observers, strict=True)
+        partial(store.reclaim, observer, [dead], cap=5) for store, observer in zip(stores, observers, strict=True)
     ])
     counted = Counter(reclaimed.run_key for done in taken for reclaimed in done)
     assert counted == Counter(keys)
@@ -91,10 +92,10 @@ def a_commit_and_a_reclaim_leave_one_truth(bench: Bench) -> None:
         held = bench.hold(f"run-{number}")
         observer = bench.worker(other)
         item = held.end()
-        verdicts, taken = at_once([
-            lambda held=held, item=item: held.commit(item),
-            lambda held=held, observer=observer: other.reclaim(observer, [held.worker], cap=5),
-        ])
+        both: list[Callable[[], Any]] = [
+            partial(held.commit, item), partial(other.reclaim, observer, [held.worker], cap=5),
+        ]  # fmt: skip
+        verdicts, taken = at_once(both)
         if verdicts == [Verdict.APPLIED]:
             assert taken == []
             assert bench.row(held.key).status is Status.COMPLETED
@@ -110,10 +111,10 @@ def a_cancel_and_an_ending_leave_one_truth(bench: Bench) -> None:
     for number in range(20):
         held = bench.hold(f"run-{number}")
         item = held.end(inbox_seen=0)
-        verdicts, told = at_once([
-            lambda held=held, item=item: held.commit(item),
-            lambda held=held: other.request_cancel(held.key, "enough"),
-        ])
+        both: list[Callable[[], Any]] = [
+            partial(held.commit, item), partial(other.request_cancel, held.key, "enough"),
+        ]  # fmt: skip
+        verdicts, told = at_once(both)
         assert (verdicts, told) in (([Verdict.APPLIED], Status.COMPLETED), ([Verdict.STALE], Status.RUNNING))
 
 
@@ -124,7 +125,7 @@ def many_threads_commit_through_one_store(bench: Bench) -> None:
     def work(held: Holder) -> list[Verdict]:
         return [verdict for _ in range(25) for verdict in held.commit(held.steps())]
 
-    assert at_once([lambda held=held: work(held) for held in holders]) == [[Verdict.APPLIED] * 25] * 8
+    assert at_once([partial(work, held) for held in holders]) == [[Verdict.APPLIED] * 25] * 8
     for held in holders:
         assert [event.seq for event in bench.log(held.key)] == list(range(1, 28))
 
@@ -134,7 +135,7 @@ def one_item_sent_by_many_is_written_once(bench: Bench) -> None:
     held = bench.hold()
     item = held.steps(3)
     stores = [bench.store, bench.open(), bench.open()]
-    verdicts = at_once([lambda store=store: store.commit([item]) for store in stores])
+    verdicts = at_once([partial(store.commit, [item]) for store in stores])
     assert sorted(verdict for (verdict,) in verdicts) == [Verdict.APPLIED, Verdict.ALREADY, Verdict.ALREADY]
     empty = CommitItem(held.key, held.epoch, [])
     assert held.commit(empty) == [Verdict.APPLIED]

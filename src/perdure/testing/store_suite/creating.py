@@ -1,5 +1,7 @@
 """Creating runs."""
 
+# ruff: noqa: D103, PLR2004 - a case's name is its law, and its numbers are expectations
+
 from __future__ import annotations
 
 from hashlib import sha256

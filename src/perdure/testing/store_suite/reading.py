@@ -1,5 +1,7 @@
 """Reading: lists, pages, and the hint that something changed."""
 
+# ruff: noqa: D103, PLR2004 - a case's name is its law, and its numbers are expectations
+
 from __future__ import annotations
 
 from perdure.model.records import Status

@@ -1,5 +1,7 @@
 """Taking runs from dead workers: who is counted a crash, who is suspected, who is blocked."""
 
+# ruff: noqa: D103, PLR2004 - a case's name is its law, and its numbers are expectations
+
 from __future__ import annotations
 
 from perdure.model.records import CommitItem, Kind, Status, Verdict

@@ -1,5 +1,7 @@
 """Workers: registered, renewed, retired, and judged by the others."""
 
+# ruff: noqa: D103, PLR2004 - a case's name is its law, and its numbers are expectations
+
 from __future__ import annotations
 
 from perdure.testing.store_suite.bench import SECOND, Bench, case

@@ -113,5 +113,5 @@ CREATE TABLE workers (
   started_at  INTEGER NOT NULL,
   lease_until INTEGER NOT NULL,
   beat        INTEGER NOT NULL,
-  stopped     INTEGER NOT NULL DEFAULT 0
+  stopped     INTEGER NOT NULL DEFAULT 0    -- 1: it claims and renews nothing more; 2: it is leaving, and claims nothing more
 ) STRICT;

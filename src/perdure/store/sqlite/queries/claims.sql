@@ -16,17 +16,17 @@ UPDATE runs SET rank = wake_at - priority * ?3 WHERE run_key = ?1 AND wake_at <=
 
 -- name: claim_ready
 -- The first claimable runs of one route that are no suspects.
-SELECT rank, run_key, epoch FROM runs
+SELECT rank, run_key, epoch, seq, hash FROM runs
 WHERE route = ?1 AND rank IS NOT NULL AND crashes < 2 AND format <= ?3 ORDER BY rank, run_key LIMIT ?2;
 
 -- name: claim_suspect
 -- The first claimable suspect of one route.
-SELECT rank, run_key, epoch FROM runs INDEXED BY runs_suspect
+SELECT rank, run_key, epoch, seq, hash FROM runs INDEXED BY runs_suspect
 WHERE route = ?1 AND rank IS NOT NULL AND crashes >= 2 AND format <= ?2 ORDER BY rank, run_key LIMIT 1;
 
 -- name: claim_one
 -- One run by key, if it is claimable and of one of the routes (a JSON list).
-SELECT rank, run_key, epoch, crashes >= 2 FROM runs
+SELECT rank, run_key, epoch, seq, hash, crashes >= 2 FROM runs
 WHERE run_key = ?1 AND rank IS NOT NULL AND format <= ?3 AND route IN (SELECT value FROM json_each(?2));
 
 -- name: holds_suspect
@@ -38,8 +38,8 @@ SELECT EXISTS (SELECT 1 FROM runs WHERE worker_key = ?1 AND crashes >= 2);
 SELECT EXISTS (SELECT 1 FROM workers WHERE worker_key = ?1 AND stopped = 0);
 
 -- name: has_stopped
--- Whether a worker has stopped of its own accord: then it has not crashed.
-SELECT EXISTS (SELECT 1 FROM workers WHERE worker_key = ?1 AND stopped = 1);
+-- Whether a worker has stopped of its own accord, or was about to: then it has not crashed.
+SELECT EXISTS (SELECT 1 FROM workers WHERE worker_key = ?1 AND stopped <> 0);
 
 -- name: claim_runs
 -- Give a run to a worker.
@@ -47,13 +47,13 @@ UPDATE runs SET status = 2, worker_key = ?2, epoch = ?3, seq = ?4, hash = ?5,
                 rank = NULL, wake_at = NULL, awaits = NULL, reason = NULL
 WHERE run_key = ?1;
 
+-- name: set_aside
+-- Block a run whose row or log is damaged. Nothing is appended to a log that cannot be trusted.
+UPDATE runs SET status = 7, worker_key = NULL, rank = NULL, wake_at = NULL, reason = ?2 WHERE run_key = ?1;
+
 -- name: held
 -- Epochs of what a worker holds.
 SELECT run_key, epoch FROM runs WHERE worker_key = ?1;
-
--- name: held_among
--- Which of some runs (a JSON list) a worker holds.
-SELECT r.run_key, r.epoch FROM json_each(?2) j CROSS JOIN runs r ON r.run_key = j.value WHERE r.worker_key = ?1;
 
 -- name: held_in_full
 -- What a reclaim needs to know of a worker's runs.

@@ -35,19 +35,19 @@ SELECT * FROM run_rows WHERE namespace = ?1 AND run_id = ?2;
 SELECT r.* FROM json_each(?1) j CROSS JOIN run_rows r ON r.run_key = j.value;
 
 -- name: list_runs
--- Runs of a namespace, newest first, below the cursor.
-SELECT * FROM run_rows WHERE run_key < ?1 AND namespace = ?2 ORDER BY run_key DESC LIMIT ?3;
+-- Runs of a namespace, newest first, below the cursor: by key (hence the plus), since an index by name would sort.
+SELECT * FROM run_rows WHERE run_key < ?1 AND +namespace = ?2 ORDER BY run_key DESC LIMIT ?3;
 
 -- name: list_runs_of_status
 -- The same with one status, and of some routes (a JSON list) if any are given.
 SELECT * FROM run_rows
-WHERE status = ?4 AND run_key < ?1 AND namespace = ?2
+WHERE status = ?4 AND run_key < ?1 AND +namespace = ?2
   AND (?5 IS NULL OR route IN (SELECT value FROM json_each(?5)))
 ORDER BY run_key DESC LIMIT ?3;
 
 -- name: list_runs_of_route
 -- The same of one route, with any status.
-SELECT * FROM run_rows WHERE route = ?4 AND run_key < ?1 AND namespace = ?2 ORDER BY run_key DESC LIMIT ?3;
+SELECT * FROM run_rows WHERE route = ?4 AND run_key < ?1 AND +namespace = ?2 ORDER BY run_key DESC LIMIT ?3;
 
 -- name: list_routes
 -- The routes of a workflow in a namespace.

@@ -5,7 +5,11 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: renew
 -- Renew a lease, unless the worker was stopped or declared dead.
-UPDATE workers SET lease_until = ?2, beat = ?3, sidecar = ?4 WHERE worker_key = ?1 AND stopped = 0;
+UPDATE workers SET lease_until = ?2, beat = ?3, sidecar = ?4 WHERE worker_key = ?1 AND stopped <> 1;
+
+-- name: leave_worker
+-- Mark a worker as leaving: it claims nothing more, and if it dies with what it holds, that is no crash.
+UPDATE workers SET stopped = 2 WHERE worker_key = ?1 AND stopped = 0;
 
 -- name: retire_worker
 -- Mark a worker stopped: it claims and renews nothing more.

@@ -1,0 +1,224 @@
+"""Measure Perdure beside what SQLite and the disk allow; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import random
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+
+import perdure
+from perdure.model import chain
+from perdure.model.records import CommitItem, Kind, NewRun, WorkerRow
+from perdure.store.open import open_store
+from perdure.store.protocol import Route
+
+sys.path.insert(0, str(Path(__file__).parent))
+import workloads
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+RUNS = 2000
+STEPS = 5
+SMALL = ("W1", "W2", "W2j", "W3", "W4", "W5")
+LARGE = ("W8", "W9")
+WORKFLOWS = [
+    workloads.one_step, workloads.five_steps, workloads.five_jittered, workloads.sequence, workloads.fan_out,
+]  # fmt: skip
+
+
+def raw_commits(folder: Path, count: int = 1000) -> float:
+    """Single-row commits per second with Perdure's settings: the limit of everything that waits for the disk."""
+    connection = apsw.Connection(str(folder / "raw.db"))
+    connection.execute("PRAGMA journal_mode = wal; PRAGMA synchronous = full")
+    connection.execute("CREATE TABLE IF NOT EXISTS events (run INTEGER, seq INTEGER, data BLOB, PRIMARY KEY (run, seq))")
+    row = b"x" * 200
+    first = connection.execute("SELECT coalesce(max(seq), 0) + 1 FROM events").fetchall()[0][0]
+    began = time.perf_counter()
+    for seq in range(first, first + count):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO events VALUES (1, ?, ?)", (seq, row))
+        connection.execute("COMMIT")
+    seconds = time.perf_counter() - began
+    connection.close()
+    return count / seconds
+
+
+async def many(engine: perdure.Engine, workflow: object, steps: int) -> float:
+    """Runs (or steps) per second from enqueue to the last result."""
+    orders = [workloads.Order(id=f"order-{n}", amount=n) for n in range(RUNS)]
+    began = time.perf_counter()
+    handles = await engine.enqueue_many(workflow, orders)  # type: ignore[arg-type]
+    results = [await handle.result() for handle in handles]
+    seconds = time.perf_counter() - began
+    assert results == orders
+    return RUNS * steps / seconds
+
+
+async def in_sequence(engine: perdure.Engine) -> float:
+    """Steps per second of one run."""
+    began = time.perf_counter()
+    assert await engine.run(workloads.sequence, RUNS) == RUNS
+    return RUNS / (time.perf_counter() - began)
+
+
+async def fan(engine: perdure.Engine) -> float:
+    """Milliseconds of one run that fans out."""
+    began = time.perf_counter()
+    await engine.run(workloads.fan_out, 200)
+    return (time.perf_counter() - began) * 1000
+
+
+async def alone(engine: perdure.Engine, count: int = 300) -> list[float]:
+    """Milliseconds of single runs, one after the other, sorted."""
+    order = workloads.Order(id="order", amount=1)
+    taken = []
+    for _ in range(count):
+        began = time.perf_counter()
+        await engine.run(workloads.one_step, order)
+        taken.append((time.perf_counter() - began) * 1000)
+    return sorted(taken)
+
+
+async def fill(path: Path, events: int) -> None:
+    """Put finished runs of five steps into a store, through its own verbs."""
+    async with perdure.Engine(path, workflows=WORKFLOWS, concurrency=1000, durability="process") as engine:
+        done = 0
+        while done < events:
+            await many(engine, workloads.five_steps, STEPS)
+            done += RUNS * (STEPS + 3)
+            print(f"\r  filling: {done:,} events", end="", file=sys.stderr)
+    print(file=sys.stderr)
+
+
+def scattered(folder: Path, live: int = 20_000, batch: int = 200, commits: int = 100) -> float:
+    """W9: rows per second of commits with one event each of ``batch`` random runs among ``live``."""
+    store = open_store(folder / "scattered.db")
+    now = store.now()
+    store.register_worker(WorkerRow(
+        worker_key=1, name="bench", host="", pid=os.getpid(), pid_started=0, boot="", build="", sidecar="", started_at=now,
+        lease_until=3_600_000_000, beat=0,
+    ))
+    new = [
+        NewRun(f"r{n}", os.urandom(16), "w", "1", now, 0, b"null", b"{}") for n in range(live)
+    ]
+    for at in range(0, live, 2000):
+        store.create_runs(new[at : at + 2000])
+    tails = {}
+    while claims := store.claim_runs(1, [Route("w", "1")], 1000):
+        for claim in claims:
+            tails[claim.row.run_key] = (claim.row.epoch, claim.row.seq, claim.row.hash)
+    keys, payload = list(tails), b'{"id":"order-1","amount":1}'
+    rng = random.Random(1)  # noqa: S311 - not for secrets
+    seconds = 0.0
+    for _ in range(commits):
+        items = []
+        for key in rng.sample(keys, batch):
+            epoch, seq, link = tails[key]
+            event = chain.seal(link, key, seq + 1, now, epoch, Kind.STEP_COMPLETED, f"noop#{seq}", 1, 10, 0, payload, payload)
+            tails[key] = (epoch, seq + 1, event.hash)
+            items.append(CommitItem(key, epoch, [event]))
+        began = time.perf_counter()
+        store.commit(items)
+        seconds += time.perf_counter() - began
+    store.close()
+    return commits * batch / seconds
+
+
+async def rounds(wanted: list[str], count: int, folder: Path) -> None:
+    """Measure the small workloads, interleaved, with the raw loop in every round."""
+    seen: dict[str, list[float]] = {name: [] for name in [*wanted, "raw", "W5p99"]}
+    async with perdure.Engine(folder / "bench.db", workflows=WORKFLOWS, concurrency=1000) as engine:
+        measures: dict[str, Callable[[], Awaitable[float]]] = {
+            "W1": lambda: many(engine, workloads.one_step, 1),
+            "W2": lambda: many(engine, workloads.five_steps, STEPS),
+            "W2j": lambda: many(engine, workloads.five_jittered, STEPS),
+            "W3": lambda: in_sequence(engine),
+            "W4": lambda: fan(engine),
+        }
+        await alone(engine, 20)
+        for _ in range(count):
+            seen["raw"].append(raw_commits(folder))
+            for name in wanted:
+                if name == "W5":
+                    taken = await alone(engine)
+                    seen["W5"].append(taken[len(taken) // 2])
+                    seen["W5p99"].append(taken[int(len(taken) * 0.99)])
+                else:
+                    seen[name].append(await measures[name]())
+    raw = statistics.median(seen["raw"])
+    print(f"raw commits     {raw:>9,.0f} /s   ({min(seen['raw']):,.0f} to {max(seen['raw']):,.0f})")
+    for name in wanted:
+        report(name, seen[name], seen["raw"], seen["W5p99"])
+
+
+UNITS = {"W1": "runs/s", "W2": "steps/s", "W2j": "steps/s", "W3": "steps/s", "W4": "ms", "W5": "ms"}
+AIMS = {
+    "W1": "10,000", "W2": "20,000", "W2j": "12,000", "W3": "0.75 raw", "W4": "6", "W5": "2.8 raw commits", "W8": "0.9 W2",
+    "W9": "30,000",
+}  # fmt: skip
+
+
+def report(name: str, values: list[float], raws: list[float], p99: list[float]) -> None:
+    """Print one line: median, range, ratio to the raw loop of the same round, and the aim."""
+    median = statistics.median(values)
+    if name in {"W4", "W5"}:
+        ratio = statistics.median(value * raw / 1000 for value, raw in zip(values, raws, strict=True))
+        shown = f"{median:>9,.2f} {UNITS[name]:8}({min(values):,.2f} to {max(values):,.2f})  = {ratio:.1f} raw commits"
+        if name == "W5":
+            shown += f", p99 {statistics.median(p99):.2f} ms"
+    else:
+        ratio = statistics.median(value / raw for value, raw in zip(values, raws, strict=True))
+        shown = f"{median:>9,.0f} {UNITS[name]:8}({min(values):,.0f} to {max(values):,.0f})  = {ratio:.2f} x raw commits"
+    print(f"{name:15} {shown}   [aim {AIMS[name]}]")
+
+
+async def large(wanted: list[str], folder: Path) -> None:
+    """Measure what needs a full store."""
+    if "W9" in wanted:
+        print(f"W9              {scattered(folder):>9,.0f} rows/s   [aim {AIMS['W9']}]")
+    if "W8" not in wanted:
+        return
+    full, empty = folder / "full.db", folder / "empty.db"
+    await fill(full, 1_000_000)
+    ratios = []
+    for _ in range(3):
+        speeds = []
+        for path in (empty, full):
+            async with perdure.Engine(path, workflows=WORKFLOWS, concurrency=1000) as engine:
+                await many(engine, workloads.five_steps, STEPS)
+                speeds.append(await many(engine, workloads.five_steps, STEPS))
+        ratios.append(speeds[1] / speeds[0])
+    print(f"W8              {speeds[1]:>9,.0f} steps/s  = {statistics.median(ratios):.2f} x W2   [aim {AIMS['W8']}]")
+
+
+def main() -> None:
+    """Read the arguments and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workloads", nargs="*", choices=[*SMALL, *LARGE, []], help="what to measure; W1 to W5 by default")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--all", action="store_true", help="W8 and W9 too (minutes, 300 MB)")
+    parser.add_argument("--folder", help="where the stores are made; it decides which disk is measured")
+    options = parser.parse_args()
+    wanted = options.workloads or [*SMALL, *(LARGE if options.all else ())]
+    print(f"perdure on Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, {os.cpu_count()} cores, fsync per commit")
+    with tempfile.TemporaryDirectory(dir=options.folder or Path.cwd(), prefix=".bench-") as name:
+        folder = Path(name)
+        small = [name for name in SMALL if name in wanted]
+        if small:
+            asyncio.run(rounds(small, options.rounds, folder))
+        asyncio.run(large(wanted, folder))
+
+
+if __name__ == "__main__":
+    main()

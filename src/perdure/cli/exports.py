@@ -1,0 +1,27 @@
+"""``perdure export``: a run's history as a file."""
+
+from __future__ import annotations
+
+import click
+
+from perdure.cli.exits import Exit
+from perdure.cli.opening import existing_store, find_run, read_log
+from perdure.cli.options import debug_option, print_json, store_option
+from perdure.model import chain, histories
+
+
+@click.command(epilog="Example: perdure export order-42 > order-42.json")
+@click.argument("run")
+@store_option
+@debug_option
+def export(run: str, *, store: str | None) -> Exit:
+    """Print a run's whole history as JSON.
+
+    `perdure replay --history FILE` replays it without a store, on any machine and against any version of the code.
+    """
+    with existing_store(store) as opened:
+        row = find_run(opened, run)
+        events = read_log(opened, row)
+        chain.check(row.uid, events, run_id=row.run_id)
+        print_json(histories.dump(row, events, opened.get_artifact))
+    return Exit.OK

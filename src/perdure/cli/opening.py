@@ -1,0 +1,111 @@
+"""The store that a command works on, and what is read from it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypeVar
+
+from perdure.clock import SystemClock
+from perdure.config import default_store
+from perdure.errors import RunNotFound, StoreUnreachable
+from perdure.operations import Operations
+from perdure.store.open import open_store, store_path
+from perdure.store.protocol import PAGE, Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator, Iterator
+    from typing import Any
+
+    from perdure.model.records import Event, RunRow, WorkerRow
+    from perdure.store.protocol import Store
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+LOOKED_THROUGH = 1000
+"""Runs among which similar ids are looked for."""
+GRACE = 10**9
+"""No frozen worker is called dead by one that has just come to look."""
+
+
+@contextmanager
+def existing_store(target: str | None) -> Generator[Store, None, None]:
+    """Open a store that is there; none is made.
+
+    Args:
+        target: as ``--store`` was given; by default see ``perdure.config``.
+
+    Raises:
+        StoreUnreachable: there is none.
+        StoreError: it cannot be opened.
+    """
+    path = store_path(target or default_store())
+    if not path.exists() or path.stat().st_size == 0:
+        raise StoreUnreachable(
+            f"there is no store at {path}",
+            store=str(path),
+            advice="name one with --store or PERDURE_STORE; it is made by the first run, engine or worker that uses it",
+        )
+    store = open_store(path, create=False)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def find_run(store: Store, run_id: str) -> RunRow:
+    """Return a run's row.
+
+    Raises:
+        RunNotFound: no such run; the advice names similar ids.
+    """
+    row = store.get_run(run_id)
+    if row is not None:
+        return row
+    known = [run.run_id for run in store.list_runs(Filter(limit=LOOKED_THROUGH))]
+    near = [one for one in known if one.startswith(run_id) or run_id in one][:3] or get_close_matches(
+        run_id, known, n=3
+    )
+    advice = f"did you mean {' or '.join(near)}?" if near else "`perdure runs` lists what is there"
+    raise RunNotFound(f"no run {run_id!r} in {store.url}", run_id=run_id, advice=advice)
+
+
+def read_log(store: Store, run: RunRow, after: int = 0) -> list[Event]:
+    """Return a run's log, or what follows a seq."""
+    events: list[Event] = []
+    while page := store.read_events(run.run_key, after, PAGE):
+        events += page
+        after = page[-1].seq
+    return events
+
+
+def all_runs(store: Store, where: Filter) -> Iterator[RunRow]:
+    """Iterate over runs, newest first, page by page."""
+    while page := store.list_runs(where):
+        yield from page
+        where = Filter(where.status, where.workflow, where.namespace, page[-1].run_key, where.limit)
+
+
+def live_workers(store: Store) -> dict[int, WorkerRow]:
+    """Return the workers that live, by their keys."""
+    dead = set(store.dead_workers(0, grace=GRACE))
+    return {one.worker_key: one for one in store.list_workers() if one.worker_key not in dead and not one.stopped}
+
+
+def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -> T:
+    """Do something with runs through the operations that engines use as well."""
+
+    def call(verb: Callable[[], V], /) -> asyncio.Future[V]:
+        future: asyncio.Future[V] = asyncio.get_running_loop().create_future()
+        try:
+            future.set_result(verb())
+        except Exception as error:  # noqa: BLE001 - raised to whoever awaits
+            future.set_exception(error)
+        return future
+
+    async def main() -> T:
+        return await act(Operations(store, call, SystemClock()))
+
+    return asyncio.run(main())

@@ -1,0 +1,57 @@
+"""Options that many commands share."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.render import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--store``."""
+    return click.option(
+        "--store",
+        metavar="STORE",
+        envvar="PERDURE_STORE",
+        default=None,
+        help="The store: a file, a directory or a URL.  [env: PERDURE_STORE]",
+    )(command)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--json``; the command finds it as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)
+
+
+def debug_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--debug``, so that it may stand after the command too."""
+
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+    @click.pass_context
+    @functools.wraps(command)
+    def wrapped(ctx: click.Context, /, *args: Any, debug: bool, **options: Any) -> Any:
+        if debug:
+            ctx.meta["perdure.debug"] = True
+        return command(*args, **options)
+
+    return wrapped
+
+
+def screen() -> Screen:
+    """Return what a command prints text on."""
+    return Screen(sys.stdout, os.environ)
+
+
+def print_json(data: object, *, one_line: bool = False) -> None:
+    """Print data as JSON: indented, or on one line of a stream of lines."""
+    text = json.dumps(data, separators=(",", ":")) if one_line else json.dumps(data, indent=2)
+    click.echo(text)

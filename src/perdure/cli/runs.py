@@ -1,0 +1,78 @@
+"""``perdure runs``: what is in a store."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from perdure import describe
+from perdure.cli.exits import Exit
+from perdure.cli.opening import all_runs, existing_store
+from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
+from perdure.cli.render import Column, Part
+from perdure.cli.words import ago, count, span, state_of, status_part
+from perdure.model.records import Status
+from perdure.store.protocol import Filter
+
+if TYPE_CHECKING:
+    from perdure.cli.render import Cell
+    from perdure.model.records import RunRow
+
+COLUMNS = (
+    Column("RUN", flexible=True),
+    Column("WORKFLOW", flexible=True),
+    Column("STATUS"),
+    Column("CREATED"),
+    Column("TOOK", right=True),
+    Column("WHY", flexible=True),
+)
+
+
+@click.command(epilog="Example: perdure runs --status failed --status blocked")
+@click.option(
+    "--status",
+    multiple=True,
+    type=click.Choice([status.word for status in Status]),
+    help="Only runs in this status; may be given several times.",
+)
+@click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most.")
+@store_option
+@json_option
+@debug_option
+def runs(*, status: tuple[str, ...], workflow: str | None, limit: int, store: str | None, as_json: bool) -> Exit:
+    """List runs, newest first.
+
+    With --json one run a line.
+    """
+    where = Filter(tuple(Status[word.upper()] for word in status) or None, workflow, limit=min(limit + 1, 500))
+    with existing_store(store) as opened:
+        found = list(islice(all_runs(opened, where), limit + 1))
+        now = opened.now()
+    shown, more = found[:limit], len(found) > limit
+    if as_json:
+        for one in shown:
+            print_json(describe.row(one), one_line=True)
+        return Exit.OK
+    out = screen()
+    if not shown:
+        out.line(Part("no runs" + (" like that" if status or workflow else " yet"), "dim"))
+        return Exit.OK
+    out.table(COLUMNS, [_row(one, now) for one in shown])
+    if more and out.is_terminal:
+        out.line(Part(f"… and more; these are the newest {count(limit, 'run')}: --limit shows others", "dim"))
+    return Exit.OK
+
+
+def _row(run: RunRow, now: int) -> tuple[Cell, ...]:
+    took = span(run.ended_at - run.created_at) if run.ended_at is not None else ""
+    return (
+        run.run_id,
+        run.workflow + (f" {run.version}" if run.version != "1" else ""),
+        status_part(run.status),
+        Part(ago(run.created_at, now), "dim"),
+        Part(took, "dim"),
+        Part(state_of(run, now), "dim"),
+    )

@@ -1,0 +1,220 @@
+"""``perdure show``: one run, at a glance: what ran, what was kept on resume, what it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from perdure import describe
+from perdure.cli.exits import Exit
+from perdure.cli.opening import existing_store, find_run, live_workers, read_log
+from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
+from perdure.cli.render import Column, Part
+from perdure.cli.words import STEP_MARKS, STEP_STYLES, ago, compact, count, day_and_time, span, status_part
+from perdure.model import payloads
+from perdure.model.history import fold
+from perdure.model.records import Kind, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perdure.cli.render import Cell, Screen
+    from perdure.model.history import RunView, StepView
+    from perdure.model.records import Event, RunRow, WorkerRow
+    from perdure.store.protocol import Store
+
+COLUMNS = (
+    Column(),
+    Column("STEP", flexible=True),
+    Column("STATUS"),
+    Column("ATTEMPT", right=True),
+    Column("TOOK", right=True),
+    Column("CLAIM", right=True),
+    Column("", flexible=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that is shown of a run."""
+
+    row: RunRow
+    events: list[Event]
+    view: RunView
+    workers: dict[int, WorkerRow]
+    now: int
+
+    @property
+    def holder(self) -> WorkerRow | None:
+        """The live worker that executes it."""
+        return None if self.row.worker_key is None else self.workers.get(self.row.worker_key)
+
+    @property
+    def claims(self) -> list[Event]:
+        """The run's claims: who began to execute it, and when."""
+        return [event for event in self.events if event.kind == Kind.RUN_CLAIMED]
+
+    def claim_of(self, seq: int) -> int:
+        """Return under which claim an event was written, from 1."""
+        return sum(claim.seq < seq for claim in self.claims)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody executes it, as far as can be seen."""
+        return self.holder is not None
+
+    def step_status(self, step: StepView) -> str:
+        """Return a step's status; one whose process died meanwhile is no longer running."""
+        if step.status == "running" and (not self.is_held or self.claim_of(step.seq) < len(self.claims)):
+            return "interrupted"
+        return step.status
+
+
+@click.command(epilog="Example: perdure show order-42")
+@click.argument("run")
+@store_option
+@json_option
+@debug_option
+def show(run: str, *, store: str | None, as_json: bool) -> Exit:
+    """Show a run: its status, steps and attempts, and what it waits for.
+
+    The column CLAIM says under which claim a step was committed: what an earlier one committed was kept on resume.
+    """
+    with existing_store(store) as opened:
+        seen = look(opened, run)
+    if as_json:
+        holder = seen.holder
+        told = None if holder is None else describe.worker(holder, alive=True)
+        print_json({**describe.run(seen.row, seen.events, view=seen.view, holder=told), "notes": list(notes(seen))})
+    else:
+        show_run(screen(), seen)
+    return Exit.OK
+
+
+def look(store: Store, run_id: str) -> Seen:
+    """Read a run."""
+    row = find_run(store, run_id)
+    events = read_log(store, row)
+    return Seen(row, events, fold(events), live_workers(store), store.now())
+
+
+def show_run(out: Screen, seen: Seen) -> None:
+    """Print a run."""
+    row, view = seen.row, seen.view
+    ended = f" after {span(view.ended_at - view.created_at)}" if view.ended_at is not None else ""
+    version = f" {row.version}" if row.version != "1" else ""
+    out.line(Part(row.run_id, "strong"), f"  {row.workflow}{version}  ", status_part(view.status), Part(ended, "dim"))
+    out.gap()
+    out.fields(_fields(seen), indent=2)
+    if view.steps:
+        out.gap()
+        out.table(COLUMNS, [_step(seen, step) for step in view.steps.values()], indent=2)
+    told = list(notes(seen))
+    if told:
+        out.gap()
+    for note in told:
+        out.text(note, style="warn", indent=2)
+
+
+def _fields(seen: Seen) -> Iterator[tuple[str, Cell]]:
+    row, view, now = seen.row, seen.view, seen.now
+    if view.input is not None:
+        yield "input", compact(describe.value(view.input.payload, view.input.codec), 500)
+    if view.result is not None:
+        yield "result", Part(compact(describe.value(view.result.payload, view.result.codec), 500), "good")
+    failure = describe.failure(view.failure)
+    if failure is not None:
+        yield "failure", Part(failure["line"], "bad")
+        if view.failed_steps:
+            yield "failed in", ", ".join(view.failed_steps)
+    elif view.reason:
+        yield "reason", Part(view.reason, "bad" if view.status is Status.BLOCKED else "")
+    elif view.cancel_reason:
+        yield "cancelled", view.cancel_reason
+    yield "created", f"{day_and_time(view.created_at)} ({ago(view.created_at, now)})"
+    if view.ended_at is not None:
+        yield "ended", f"{day_and_time(view.ended_at)} ({ago(view.ended_at, now)})"
+    for name, value in payloads.fields(row.meta).get("tags", {}).items():
+        yield "tag", f"{name}: {value}"
+    yield from _claims(seen)
+    yield from _waits(seen)
+
+
+def _claims(seen: Seen) -> Iterator[tuple[str, Cell]]:
+    claims, view = seen.claims, seen.view
+    if len(claims) > 1:
+        crashes = f", {'one' if view.crashes == 1 else view.crashes} after a crash" if view.crashes else ""
+        kept = sum(step.status == "completed" and seen.claim_of(step.seq) < len(claims) for step in view.steps.values())
+        yield "claimed", f"{len(claims)} times{crashes}"
+        if kept:
+            yield "kept", Part(f"{count(kept, 'step')} of earlier claims, not run again by the last", "good")
+    holder = seen.holder
+    if holder is not None:
+        yield "worker", f"process {holder.pid} on {holder.host}"
+
+
+def _waits(seen: Seen) -> Iterator[tuple[str, Cell]]:
+    view, now = seen.view, seen.now
+    retrying = {step.key: step.next_at for step in view.steps.values() if step.status == "retrying"}
+    for key, at in retrying.items():
+        if at is not None and describe.is_open(view.status):
+            yield "waits for", Part(f"the next attempt of {key}, {_when(at, now)}", "warn")
+    if view.wake_at is not None and view.wake_at not in retrying.values():
+        what = "its start" if view.status is Status.PENDING else "a timer"
+        yield "waits for", Part(f"{what}, {_when(view.wake_at, now)}", "warn")
+    elif view.status is Status.WAITING and view.wake_at is None:
+        yield "waits for", Part("news from outside", "warn")
+
+
+def _when(at: int, now: int) -> str:
+    return f"{day_and_time(at)} ({ago(at, now)})" if at > now else f"due since {day_and_time(at)}"
+
+
+def _step(seen: Seen, step: StepView) -> tuple[Cell, ...]:
+    status = seen.step_status(step)
+    detail: Cell = ""
+    failure = describe.failure(step.failure)
+    if step.result is not None and status == "completed":
+        value = describe.value(step.result.payload, step.result.codec)
+        detail = "" if value is None else compact(value)
+    elif failure is not None:
+        detail = Part(failure["line"], STEP_STYLES[status])
+    elif step.progress is not None:
+        detail = Part(compact(describe.value(step.progress)), "dim")
+    elif status == "interrupted":
+        detail = Part("runs again: same attempt, same idempotency key", "dim")
+    claim = seen.claim_of(step.seq)
+    return (
+        STEP_MARKS[status],
+        step.key,
+        Part(status, STEP_STYLES[status]),
+        str(step.attempt),
+        Part("" if step.took is None else span(step.took), "dim"),
+        Part(str(claim) if claim else "", "dim"),
+        detail,
+    )
+
+
+def notes(seen: Seen) -> Iterator[str]:
+    """Say what keeps a run from going on, if anything does."""
+    row, status, now = seen.row, seen.view.status, seen.now
+    is_due = row.wake_at is None or row.wake_at <= now
+    if status is Status.BLOCKED:
+        yield f"Blocked: nothing goes on by itself. Mend the cause, then: perdure resume {row.run_id}"
+    elif status is Status.FAILED:
+        yield f"To try again what failed: perdure resume {row.run_id}"
+    elif describe.is_open(status) and not seen.is_held and is_due:
+        if row.worker_key is not None:
+            yield "The process that executed it is gone; the next worker, or the same call, goes on where it was."
+        if not seen.workers:
+            yield f"No worker is running on this store: nobody executes {row.workflow} now."
+        elif row.worker_key is None:
+            yield (
+                f"{count(len(seen.workers), 'worker')} running, and none has taken it: perhaps none has "
+                f"{row.workflow}, version {row.version}."
+            )
+
+
+__all__ = ["look", "show", "show_run"]

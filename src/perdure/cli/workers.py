@@ -1,0 +1,103 @@
+"""``perdure worker``: execute runs until asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.cli.exits import Exit
+from perdure.cli.loading import load, load_engine
+from perdure.cli.main import say
+from perdure.cli.options import debug_option, store_option
+from perdure.cli.words import count
+from perdure.config import default_store
+from perdure.engine import Engine
+from perdure.store.open import store_path
+
+if TYPE_CHECKING:
+    from perdure.workflow import Workflow
+
+
+@click.command(epilog="Example: perdure worker orders billing:invoice --concurrency 50")
+@click.argument("targets", metavar="MODULE[:NAME]...", nargs=-1, required=True)
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), default=100, show_default=True, help="Runs in execution at once."
+)
+@click.option(
+    "--lease", default="30s", show_default=True, metavar="TIME", help="How long a claim holds without a heartbeat."
+)
+@click.option("--heartbeat", default="10s", show_default=True, metavar="TIME", help="How often it is renewed.")
+@click.option(
+    "--drain", default="30s", show_default=True, metavar="TIME", help="How long steps may finish when stopping."
+)
+@click.option("--grace", default="5s", show_default=True, metavar="TIME", help="How long they may clean up after that.")
+@click.option("--tools", metavar="MODULE:FACTORY", help="What steps find as ctx.tools: an object, or what makes it.")
+@store_option
+@debug_option
+def worker(
+    targets: tuple[str, ...],
+    *,
+    concurrency: int,
+    lease: str,
+    heartbeat: str,
+    drain: str,
+    grace: str,
+    tools: str | None,
+    store: str | None,
+) -> Exit:
+    """Execute runs until SIGTERM or Ctrl-C.
+
+    MODULE collects the workflows of a module, MODULE:NAME names a workflow, or an engine with options of its own (then
+    only --drain and --grace count). The first signal lets steps finish; a second one stops at once. What is left goes
+    on with the next worker.
+    """
+    engine, workflows = load_engine(targets)
+    if engine is None:
+        target = store or default_store()
+        engine = Engine(
+            target,
+            workflows=workflows,
+            tools=None if tools is None else load(tools),
+            concurrency=concurrency,
+            lease=lease,
+            heartbeat=heartbeat,
+        )
+        what = f"{_names(workflows)} from {store_path(target)}"
+    else:
+        what = targets[0]
+    handler = _log_to_stderr()
+    try:
+        left = asyncio.run(_serve(engine, what, drain, grace))
+    finally:
+        logging.getLogger("perdure").removeHandler(handler)
+    if left:
+        say(
+            f"stopped; {count(len(left), 'run')} did not heed it: {', '.join(left)}",
+            "they go on elsewhere once this process is gone",
+        )
+        return Exit.NO
+    say("stopped; what was not finished goes on with the next worker")
+    return Exit.OK
+
+
+async def _serve(engine: Engine, what: str, drain: str, grace: str) -> list[str]:
+    serving = asyncio.ensure_future(engine.serve(drain, grace))
+    await asyncio.sleep(0)
+    say(f"worker {os.getpid()} executes {what}", "Ctrl-C or SIGTERM stops it")
+    return await serving
+
+
+def _names(workflows: list[Workflow[Any, Any]]) -> str:
+    return ", ".join(f"{one.name} (version {one.version})" if one.version != "1" else one.name for one in workflows)
+
+
+def _log_to_stderr() -> logging.Handler:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("perdure: %(asctime)s %(message)s", "%H:%M:%S"))
+    logging.getLogger("perdure").addHandler(handler)
+    return handler

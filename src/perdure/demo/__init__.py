@@ -1,0 +1,1 @@
+"""The demonstration behind ``perdure demo``: a workflow of two branches, killed in the middle."""

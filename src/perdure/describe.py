@@ -1,0 +1,187 @@
+"""Runs, steps and events as plain data for JSON: what ``--json`` prints, and what a web API would answer.
+
+Instants are ISO 8601 in UTC with microseconds, durations are seconds, hashes are hexadecimal. Stored values are shown
+as the JSON they are stored as; those over 64 KiB as a reference to their artifact. No key is ever left out: what
+there is not is null.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import Undecodable
+from perdure.model import payloads
+from perdure.model.durations import to_datetime
+from perdure.model.failures import failure_text
+from perdure.model.history import fold
+from perdure.model.records import Event, Kind, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.model.history import RunView, StepView
+    from perdure.model.records import RunRow, WorkerRow
+
+_VALUES = frozenset({Kind.RUN_CREATED, Kind.STEP_COMPLETED, Kind.RUN_COMPLETED, Kind.SIGNAL_RECEIVED, Kind.PROGRESS})
+"""Kinds whose payload is a value of the user's."""
+_INSTANTS = frozenset({"wake_at", "next_at"})
+"""What is an instant in the payloads of the others."""
+
+
+def instant(at: int | None) -> str | None:
+    """Return an instant (µs) as ISO 8601: ``2026-11-29T18:40:01.123456Z``."""
+    return None if at is None else to_datetime(at).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def value(payload: bytes | None, codec: int = payloads.PLAIN) -> Any:
+    """Return a stored value as data.
+
+    What is no JSON becomes ``{"bytes": n}``; what is kept elsewhere ``{"artifact": hash}``.
+    """
+    if payload is None:
+        return None
+    if codec == payloads.REFERENCE:
+        return {"artifact": payload.hex()}
+    try:
+        return json.loads(payload)
+    except ValueError:
+        return {"bytes": len(payload)}
+
+
+def failure(data: bytes | None) -> dict[str, Any] | None:
+    """Return a stored failure as data: its type, its text, and both in one line."""
+    if data is None:
+        return None
+    try:
+        line = failure_text(data)
+        node = json.loads(data)
+    except (Undecodable, ValueError):
+        return {"type": None, "text": None, "line": "a failure that cannot be read"}
+    return {"type": node.get("type"), "text": node.get("text"), "line": line}
+
+
+def row(run: RunRow) -> dict[str, Any]:
+    """Return a run as the store lists it."""
+    return {
+        "run_id": run.run_id,
+        "workflow": run.workflow,
+        "version": run.version,
+        "namespace": run.namespace,
+        "queue": run.queue,
+        "status": run.status.word,
+        "reason": run.reason,
+        "created_at": instant(run.created_at),
+        "ended_at": instant(run.ended_at),
+        "wake_at": instant(run.wake_at),
+        "deadline_at": instant(run.deadline_at),
+        "priority": run.priority,
+        "idempotency_key": run.idempotency_key,
+        "tags": payloads.fields(run.meta).get("tags", {}),
+        "epoch": run.epoch,
+        "crashes": run.crashes,
+    }
+
+
+def step(view: StepView) -> dict[str, Any]:
+    """Return a step of a run."""
+    result = view.result
+    return {
+        "key": view.key,
+        "name": view.name,
+        "status": view.status,
+        "attempt": view.attempt,
+        "at": instant(view.at),
+        "seq": view.seq,
+        "took": None if view.took is None else view.took / 1e6,
+        "next_at": instant(view.next_at),
+        "result": None if result is None else value(result.payload, result.codec),
+        "failure": failure(view.failure),
+        "failures": [{"attempt": attempt, **(failure(data) or {})} for attempt, data in view.failures],
+        "progress": value(view.progress),
+        "artifacts": {name: digest.hex() for name, digest in view.artifacts.items()},
+    }
+
+
+def event(entry: Event) -> dict[str, Any]:
+    """Return an event of a log."""
+    kind = Kind(entry.kind)
+    is_value = kind in _VALUES
+    said = value(entry.payload, entry.codec)
+    if not is_value and isinstance(said, dict) and "failure" in said:
+        said = {**said, "failure": failure(payloads.failure_of(entry.payload))}
+    if not is_value and isinstance(said, dict):
+        said = {name: instant(one) if name in _INSTANTS and isinstance(one, int) else one for name, one in said.items()}
+    return {
+        "seq": entry.seq,
+        "at": instant(entry.at),
+        "epoch": entry.epoch,
+        "kind": kind.word,
+        "key": entry.key,
+        "attempt": entry.attempt,
+        "took": None if entry.took is None else entry.took / 1e6,
+        "value": said if is_value else None,
+        "details": None if is_value else said,
+        "args": value(entry.args),
+        "hash": entry.hash.hex(),
+    }
+
+
+def worker(found: WorkerRow, *, alive: bool) -> dict[str, Any]:
+    """Return a worker."""
+    return {
+        "name": found.name,
+        "host": found.host,
+        "pid": found.pid,
+        "started_at": instant(found.started_at),
+        "alive": alive,
+    }
+
+
+def run(
+    run: RunRow, events: Sequence[Event], *, holder: dict[str, Any] | None = None, view: RunView | None = None
+) -> dict[str, Any]:
+    """Return all that is known of a run but its log itself.
+
+    Args:
+        run: its row.
+        events: its log.
+        holder: the worker that executes it, as ``worker`` returns it.
+        view: the fold of the log, if it is there already.
+    """
+    view = fold(events) if view is None else view
+    code = payloads.fields(view.input.args) if view.input is not None else {}
+    return {
+        **row(run),
+        "status": view.status.word,
+        "seq": view.seq,
+        "hash": view.hash.hex(),
+        "input": None if view.input is None else value(view.input.payload, view.input.codec),
+        "result": None if view.result is None else value(view.result.payload, view.result.codec),
+        "failure": failure(view.failure),
+        "failed_steps": view.failed_steps,
+        "cancel_reason": view.cancel_reason,
+        "updated_at": instant(view.updated_at),
+        "claims": [claim(entry) for entry in events if entry.kind == Kind.RUN_CLAIMED],
+        "steps": [step(one) for one in view.steps.values()],
+        "worker": holder,
+        "code": {name: code.get(name) for name in ("module", "qualname", "file")},
+    }
+
+
+def claim(entry: Event) -> dict[str, Any]:
+    """Return one claim of a run: who began to execute it, and when."""
+    said = payloads.fields(entry.payload)
+    return {
+        "seq": entry.seq,
+        "at": instant(entry.at),
+        **{name: said.get(name) for name in ("worker", "pid", "python", "build")},
+    }
+
+
+def is_open(status: Status) -> bool:
+    """Whether a run in this status may still go on by itself."""
+    return not status.terminal and status is not Status.BLOCKED
+
+
+__all__ = ["claim", "event", "failure", "instant", "is_open", "row", "run", "step", "value", "worker"]

@@ -1,0 +1,359 @@
+"""Crash a workflow wherever it can crash, resume it each time, and see that nothing is lost, doubled or different."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perdure.errors import ColourError, StepInterrupted
+from perdure.model.records import Kind
+from perdure.store.open import open_store
+from perdure.store.protocol import PAGE
+from perdure.testing.clock import BEGINNING, ManualClock
+from perdure.testing.mortal import Plan, Witness
+from perdure.testing.process import Process, Setting
+from perdure.testing.rehearsal import ENDS, ending, failure, rehearse, same_end
+from perdure.testing.report import Report, Row, unsafe
+from perdure.testing.unrecorded import reads_noted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from perdure.model.records import Event, RunRow
+    from perdure.store.protocol import Store
+    from perdure.testing.ledger import Entry, Ledger
+    from perdure.testing.mortal import Began, Place
+    from perdure.workflow import Workflow
+
+RUN_ID = "explored"
+UID = bytes(range(16))
+REHEARSALS = 5
+"""How often the first log is replayed: what depends on addresses in memory needs several chances to differ."""
+CRASH_CAP = 1_000_000
+_INTERRUPTED = StepInterrupted.__name__.encode()
+_SIDES: tuple[Place, Place] = ("before", "after")
+FAULTS = frozenset(
+    {
+        "colour",
+        "deadlock",
+        "definition",
+        "duplicate_name",
+        "not_awaited",
+        "not_durable",
+        "not_in_run",
+        "not_serializable",
+    }
+)
+"""Codes of failures that are no outcome a workflow could be meant to have."""
+
+
+def explore_crashes(  # noqa: PLR0913 - options
+    workflow: Workflow[Any, Any],
+    value: Any = None,
+    /,
+    *,
+    tools: Any = None,
+    ledger: Ledger | None = None,
+    check: Callable[[Any], object] | None = None,
+    limit: int | None = None,
+    start: datetime = BEGINNING,
+    timeout: float = 10.0,
+    store: Callable[[ManualClock], Store] | None = None,
+) -> Report:
+    """Run a workflow once to learn where it can die; then die at each of these points, resume, and compare.
+
+    The process dies just before and just after each write to the store, and inside each step's body; every time the run
+    goes on in a fresh engine on the same store. Checked each time: the run ends as it does undisturbed; no step whose
+    outcome was committed began again; what did begin twice had the same attempt and the same idempotency key; and the
+    code, run against the final log without executing any step, arrives at the same end.
+
+    All of it happens in this process, on a clock that jumps to the next timer or retry when nothing else happens, so
+    that a sleep of a fortnight costs nothing. Dying in it cannot stop a thread: bodies on threads run to their end, and
+    only what they return is lost.
+
+    Args:
+        workflow: what to crash.
+        value: its input.
+        tools: what steps find as ``ctx.tools``. A function (or class) is called anew for each crash, and both processes
+            share what it made, as they would share a bank; what makes a context manager is called for each process.
+        ledger: where the tools (or steps) note their effects; an effect that happens twice must carry the same key.
+        check: called with the tools after each crash, when the run has ended; what it raises is a problem found.
+        limit: try at most so many crashes, evenly spread; without it, all.
+        start: what the clock shows when the run is created.
+        timeout: real seconds a run may take before or after its crash.
+        store: opens the store to use, given the clock that it is to judge time by; it is closed in the end. Without
+            it, a temporary file serves.
+
+    Returns:
+        What happened at each point; ``print`` it.
+
+    Raises:
+        UnsafeWorkflow: something is wrong; an ``AssertionError`` that says what and where.
+        ColourError: called where an event loop runs.
+    """
+    if asyncio._get_running_loop() is not None:
+        raise ColourError(
+            "explore_crashes would block the event loop it is called in",
+            advice="call it in a plain def test, or write await asyncio.to_thread(explore_crashes, …)",
+        )
+    clock = ManualClock(start)
+    with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
+        if store is None:
+            opened: Store = open_store(Path(folder) / "explored.db", durability="process", clock=clock)
+        else:
+            opened = store(clock)
+        with closing(opened):
+            explorer = _Explorer(workflow, value, opened, clock, start, tools, ledger, check, timeout)
+            explorer.explore(limit)
+        report = explorer.report
+    if not report.safe:
+        raise unsafe(report)
+    return report
+
+
+@dataclass(slots=True)
+class _Lived:
+    """A run after one or two processes."""
+
+    first: Process
+    second: Process | None
+    row: RunRow | None
+    events: list[Event]
+    witness: Witness
+    ran_twice: list[Began]
+    problems: list[str]
+
+    @property
+    def end(self) -> Event | None:
+        """The event with which it ended."""
+        return self.events[-1] if self.events and self.events[-1].kind in ENDS else None
+
+
+class _Explorer:
+    def __init__(  # noqa: PLR0913, PLR0917 - what it is made of
+        self,
+        workflow: Workflow[Any, Any],
+        value: Any,
+        store: Store,
+        clock: ManualClock,
+        start: datetime,
+        tools: Any,
+        ledger: Ledger | None,
+        check: Callable[[Any], object] | None,
+        timeout: float,
+    ) -> None:
+        self.report = Report(workflow.name)
+        self._workflow, self._value, self._store, self._clock = workflow, value, store, clock
+        self._start, self._tools, self._ledger, self._check, self._timeout = start, tools, ledger, check, timeout
+        self._numbers = itertools.count(1)
+        self._expected: Event | None = None
+
+    def explore(self, limit: int | None) -> None:
+        """Fill the report."""
+        report = self.report
+        undisturbed = self._live(None)
+        end = self._expected = undisturbed.end
+        report.problems += undisturbed.problems
+        if end is None:
+            return
+        report.result = ending(end)
+        report.problems += _code_fault(end)
+        report.problems += self._rehearse_often(undisturbed)
+        again = self._live(None)
+        report.comparable = again.end is not None and same_end(end, again.end)
+        if not report.comparable and (report.problems or report.reads):
+            other = "not at all" if again.end is None else f"with {ending(again.end)}"
+            report.problems.append(f"two undisturbed runs end differently: with {report.result}, then {other}")
+        if report.problems:
+            return
+        plans = _plans(undisturbed.first)
+        if limit is not None and limit < len(plans):
+            report.left_out = len(plans) - limit
+            plans = [plans[index * len(plans) // limit] for index in range(limit)]
+        for plan in plans:
+            self._crash(plan)
+        if not report.left_out:
+            # Where threads race, one life has more writes than another: go on while there is something to die at.
+            for number in range(undisturbed.first.writes + 1, 2 * undisturbed.first.writes):
+                died = [self._crash(Plan(place, number)) for place in _SIDES]
+                if not any(died):
+                    break
+
+    def _crash(self, plan: Plan) -> bool:
+        """Live with one crash; returns whether there was one."""
+        lived = self._live(plan)
+        died = lived.first.died
+        if died is None:
+            self.report.problems += [problem for problem in lived.problems if problem not in self.report.problems]
+        else:
+            self.report.rows.append(Row(plan.place, died, tuple(lived.ran_twice), tuple(lived.problems)))
+        return died is not None
+
+    # -- one run
+
+    def _live(self, plan: Plan | None) -> _Lived:
+        witness = Witness()
+        self._clock.set(self._start)
+        tools, world = self._make_tools()
+        setting = Setting(
+            self._store,
+            self._clock,
+            self._workflow,
+            self._value,
+            tools,
+            RUN_ID,
+            f"crash-{next(self._numbers)}",
+            UID,
+            witness,
+            self._timeout,
+        )
+        ledger_at = self._noted()
+        first = Process(setting, plan)
+        first.live()
+        begun = list(witness.bodies)
+        ledger_then = self._noted()
+        second = None
+        if first.died is not None and not first.stuck:
+            # What another engine does that sees a worker dead.
+            self._store.reclaim(0, [first.worker], cap=CRASH_CAP)
+            self._store.retire_worker(first.worker)
+            second = Process(setting)
+            second.live()
+        row, events = self._log(setting.namespace)
+        before = set(begun)
+        lived = _Lived(
+            first, second, row, events, witness, [b for b in witness.bodies[len(begun) :] if b in before], []
+        )
+        lived.problems += self._judge(lived, world)
+        lived.problems += self._judge_effects(ledger_at, ledger_then)
+        first.bury()
+        if second is not None:
+            second.bury()
+        return lived
+
+    def _make_tools(self) -> tuple[Any, Any]:
+        """What the engines are given, and what ``check`` is: the world outside, which a crash leaves as it is."""
+        if not callable(self._tools):
+            return self._tools, self._tools
+        made: Any = self._tools()
+        if hasattr(made, "__aenter__") or hasattr(made, "__enter__") or hasattr(made, "__await__"):
+            if hasattr(made, "close"):
+                made.close()
+            return self._tools, None
+        return made, made
+
+    def _log(self, namespace: str) -> tuple[RunRow | None, list[Event]]:
+        row = self._store.get_run(RUN_ID, namespace)
+        events: list[Event] = []
+        if row is not None:
+            while page := self._store.read_events(row.run_key, len(events), PAGE):
+                events += page
+        return row, events
+
+    # -- judging
+
+    def _judge(self, lived: _Lived, world: Any) -> Iterator[str]:
+        yield from lived.witness.broken
+        last = lived.second or lived.first
+        when = "" if lived.second is None else "after the crash "
+        if last.stuck:
+            yield f"{when}the run did not end within {self._timeout:g} s (see timeout=)"
+            return
+        if lived.end is None:
+            yield f"{when}the run did not end: {type(last.error).__name__}: {last.error}"
+            return
+        if lived.end.kind == Kind.RUN_BLOCKED:
+            yield f"{when}it ended with {ending(lived.end)}"
+            return
+        interrupted = any(
+            event.kind == Kind.STEP_FAILED and _INTERRUPTED in (event.payload or b"") for event in lived.events
+        )
+        if (
+            self._expected is not None
+            and self.report.comparable
+            and not interrupted  # a step that may not begin again says so to the workflow, which may act on it
+            and not same_end(lived.end, self._expected)
+        ):
+            yield f"it ends with {ending(lived.end)}, but undisturbed with {self.report.result}"
+        departure = None if self._expected is None else self._rehearse(lived)
+        if departure is not None:
+            yield f"replayed from its log without executing any step, {departure}"
+        if self._check is not None:
+            try:
+                self._check(world)
+            except Exception as error:  # noqa: BLE001 - what a check raises is what it found
+                yield f"the check failed: {type(error).__name__}: {error}"
+
+    def _judge_effects(self, start: int, crash: int) -> Iterator[str]:
+        """Effects of one step must carry the same keys whenever they happen again."""
+        if self._ledger is None:
+            return
+        entries = self._ledger.entries()
+        groups: dict[tuple[str, str], dict[tuple[bool, int], list[Entry]]] = defaultdict(lambda: defaultdict(list))
+        for index, entry in enumerate(entries[start:], start):
+            if entry.key and entry.what not in {"begin", "end"}:
+                groups[entry.key, entry.what][index >= crash, entry.attempt].append(entry)
+        for (key, what), times in groups.items():
+            for several in itertools.zip_longest(*times.values()):
+                keys = dict.fromkeys(entry.idempotency_key for entry in several if entry is not None)
+                if len(keys) > 1:
+                    yield (
+                        f"{key} did {what!r} more than once, with different keys ({', '.join(keys)}): whoever is asked "
+                        "takes them for different requests; give ctx.idempotency_key"
+                    )
+
+    def _noted(self) -> int:
+        return 0 if self._ledger is None else len(self._ledger)
+
+    # -- replaying
+
+    def _rehearse(self, lived: _Lived) -> str | None:
+        assert lived.row is not None
+        return asyncio.run(rehearse(self._workflow, lived.row, lived.events, self._store))
+
+    def _rehearse_often(self, lived: _Lived) -> list[str]:
+        problems: dict[str, None] = {}
+        before = self._noted()
+        ballast: list[object] = []
+        for number in range(REHEARSALS):
+            # Memory looks different each time.
+            ballast += [bytearray(40 + 24 * (size % 40)) for size in range(37 * number)]
+            with reads_noted() as reads:
+                departure = self._rehearse(lived)
+            self.report.reads += [read for read in reads if read not in self.report.reads]
+            if departure is not None:
+                problems[f"replayed from its log without executing any step, {departure}"] = None
+        problems |= dict.fromkeys(f"outside a step, it {read.what}: {read.where}" for read in self.report.reads)
+        if self._ledger is not None:
+            problems |= dict.fromkeys(
+                f"it did {entry.what!r} again while it was replayed: effects belong in steps"
+                for entry in self._ledger.entries()[before:]
+            )
+        return list(problems)
+
+
+def _plans(first: Process) -> list[Plan]:
+    writes = [
+        Plan(place, number)
+        for number in range(1, first.writes + 1)
+        for place in _SIDES
+        if place == "after" or number not in first.claims
+    ]
+    return writes + [Plan("inside", number) for number in range(1, first.bodies + 1)]
+
+
+def _code_fault(end: Event) -> list[str]:
+    error = failure(end)
+    if getattr(type(error), "code", None) in FAULTS:
+        return [f"it fails with {type(error).__name__}: {error}"]
+    return []
+
+
+__all__ = ["explore_crashes"]

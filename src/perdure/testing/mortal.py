@@ -1,0 +1,186 @@
+"""A store as seen by a process that is going to die: up to its death all is as ever, from then on there is nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+
+from perdure.errors import StoreError
+from perdure.model.records import Kind, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perdure.context import StepContext
+    from perdure.model.records import Claim, CommitItem, Created, Event, NewRun
+    from perdure.store.protocol import Store
+
+Place = Literal["before", "after", "inside"]
+
+
+class Death(SystemExit):
+    """The process is gone. The event loop lets a ``SystemExit`` through from wherever it is raised, at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a process is to die: before or after its ``number``-th write, or inside the ``number``-th body."""
+
+    place: Place
+    number: int
+
+
+class Began(NamedTuple):
+    """A body that began."""
+
+    key: str
+    attempt: int
+    idempotency_key: str
+
+
+class Witness:
+    """What is known, from outside, of one run over all the processes that execute it; notes what breaks a promise."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Began] = []
+        self.settled: dict[str, str] = {}
+        """Keys whose outcome is committed: never to begin again. With the kind of the outcome."""
+        self.broken: list[str] = []
+        self._failed: dict[str, int] = {}
+        self._keys: dict[str, str] = {}
+        self._here: set[tuple[str, int]] = set()
+
+    def new_process(self) -> None:
+        """Another process takes over."""
+        self._here.clear()
+
+    def began(self, ctx: StepContext[Any], *, at_most_once: bool = False) -> None:
+        """A body is about to begin."""
+        key, attempt, idempotency_key = ctx.key, ctx.attempt, ctx.idempotency_key
+        began = Began(key, attempt, idempotency_key)
+        if at_most_once and began in self.bodies:
+            self.broken.append(f"{key} began again although it is to begin at most once")
+        self.bodies.append(began)
+        if key in self.settled:
+            self.broken.append(f"{key} began again although its {self.settled[key]} had been committed")
+        elif (key, attempt) in self._here:
+            self.broken.append(f"{key} began twice in one process as attempt {attempt}")
+        elif attempt != (expected := self._failed.get(key, 0) + 1):
+            self.broken.append(f"{key} began as attempt {attempt}, but attempt {expected} was due")
+        self._here.add((key, attempt))
+        first = self._keys.setdefault(key, idempotency_key)
+        if first != idempotency_key:
+            self.broken.append(f"{key} began with the idempotency key {idempotency_key}, but it had {first} before")
+
+    def committed(self, events: Sequence[Event]) -> None:
+        """The store has acknowledged events."""
+        for event in events:
+            if event.key is None:
+                continue
+            if event.kind == Kind.STEP_FAILED and (event.payload or b"").startswith(b'{"next_at":'):
+                self._failed[event.key] = event.attempt or 0
+            elif event.kind in {Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED}:
+                self.settled[event.key] = Kind(event.kind).word
+
+
+class MortalStore:
+    """Passes everything on to a store that outlives it, counts the writes of the run, and dies as planned.
+
+    Every run created through it has the same uid, so that lives can be compared to the byte.
+    """
+
+    def __init__(
+        self, inner: Store, uid: bytes, witness: Witness, plan: Plan | None, die: Callable[[str], NoReturn]
+    ) -> None:
+        self.inner = inner
+        self.alive = True
+        self.writes = 0
+        self.claims: set[int] = set()
+        self._uid = uid
+        self._witness = witness
+        self._plan = plan
+        self._die = die
+        self.doomed: str | None = None
+        """Set while the body is under way in which the process is to die: it does not get to write anything more."""
+
+    @property
+    def hasty(self) -> bool:
+        """As of the store."""
+        return self.inner.hasty
+
+    @hasty.setter
+    def hasty(self, hasty: bool) -> None:
+        self.inner.hasty = hasty
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.inner, name)
+        if not callable(value):
+            return value
+
+        def verb(*args: Any, **options: Any) -> Any:
+            self._look()
+            return value(*args, **options)
+
+        return verb
+
+    def _look(self) -> None:
+        if not self.alive:
+            raise Death
+
+    def create_runs(self, new: Sequence[NewRun], /, **options: Any) -> list[Created]:
+        """Create the run."""
+        new = [run._replace(uid=self._uid) for run in new]
+        created: list[Created] = self._write("the run is created", lambda: self.inner.create_runs(new, **options))
+        return created
+
+    def commit(self, items: Sequence[CommitItem], **options: Any) -> list[Verdict]:
+        """Write events, and tell the witness what is acknowledged."""
+
+        def commit() -> list[Verdict]:
+            verdicts = self.inner.commit(items, **options)
+            for item, verdict in zip(items, verdicts, strict=True):
+                if verdict <= Verdict.ALREADY:
+                    self._witness.committed(item.events)
+            return verdicts
+
+        verdicts: list[Verdict] = self._write(
+            "commit of " + ", ".join(_said(event) for item in items for event in item.events), commit
+        )
+        return verdicts
+
+    def claim_runs(self, *args: Any, **options: Any) -> list[Claim]:
+        """Claim; it counts if it finds something. Before it, all is as it was after the last write."""
+        self._look()
+        claims = self.inner.claim_runs(*args, **options)
+        if claims:
+            self.writes += 1
+            self.claims.add(self.writes)
+            self._dies_here("after", "the run is claimed")
+        return claims
+
+    def _write(self, what: str, verb: Callable[[], Any]) -> Any:
+        self._look()
+        self.writes += 1
+        if self.doomed is not None:
+            self._die(self.doomed)
+        self._dies_here("before", what)
+        try:
+            result = verb()
+        except StoreError:
+            self.writes -= 1  # it comes again
+            raise
+        self._dies_here("after", what)
+        return result
+
+    def _dies_here(self, place: Place, what: str) -> None:
+        plan = self._plan
+        if plan is not None and plan.place == place and plan.number == self.writes:
+            self._die(what)
+
+
+def _said(event: Event) -> str:
+    word = Kind(event.kind).word
+    return word if event.key is None else f"{word} {event.key}"
+
+
+__all__ = ["Began", "Death", "MortalStore", "Place", "Plan", "Witness"]

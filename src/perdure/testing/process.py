@@ -1,0 +1,207 @@
+"""One life of a process that executes a run, on a loop of its own; time passes when nothing else happens."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from perdure.context import step_context
+from perdure.engine import Engine
+from perdure.runtime import points
+from perdure.runtime.bodies import Abort
+from perdure.testing.mortal import Death, MortalStore, Plan
+
+if TYPE_CHECKING:
+    from perdure.runtime.run import Run
+    from perdure.store.protocol import Store
+    from perdure.testing.clock import ManualClock
+    from perdure.testing.mortal import Witness
+    from perdure.workflow import Workflow
+
+PATIENCE = 2.0
+"""Real seconds that bodies on threads get to end once their process is gone: threads cannot be killed."""
+NAP = 0.0005
+EAGER = sys.version_info >= (3, 12)
+"""Whether a body's task begins at once (``perdure.runtime.bodies``), not at the loop's next turn."""
+
+
+@dataclass(slots=True)
+class Setting:
+    """What the lives of one run have in common."""
+
+    store: Store
+    clock: ManualClock
+    workflow: Workflow[Any, Any]
+    value: Any
+    tools: Any
+    run_id: str
+    namespace: str
+    uid: bytes
+    witness: Witness
+    timeout: float
+
+
+@dataclass(slots=True)
+class Process:
+    """One process, from its start to its stop or death."""
+
+    setting: Setting
+    plan: Plan | None = None
+    died: str | None = None
+    """What it was doing when it died."""
+    stuck: bool = False
+    """Whether it was ended because it took too long."""
+    error: BaseException | None = None
+    """What whoever waited for the run was told, unless it was the result."""
+    bodies: int = 0
+    worker: int = 0
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _store: MortalStore = field(init=False)
+    _engine: Engine = field(init=False)
+    _thread: int = 0
+    _runs: list[Run] = field(default_factory=list)
+    _tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+
+    @property
+    def writes(self) -> int:
+        """How many writes of the run it has begun."""
+        return self._store.writes
+
+    def live(self) -> None:
+        """Execute the run, to its end or to the death that is planned."""
+        setting = self.setting
+        setting.witness.new_process()
+        self._thread = get_ident()
+        self._store = MortalStore(setting.store, setting.uid, setting.witness, self.plan, self._die)
+        store: Any = self._store
+        self._engine = Engine(
+            store,
+            workflows=[setting.workflow],
+            tools=setting.tools,
+            clock=setting.clock,
+            namespace=setting.namespace,
+            reached=self._reached,
+        )
+        self._loop = loop = asyncio.new_event_loop()
+        late = loop.call_later(setting.timeout, self._too_late)
+        try:
+            loop.run_until_complete(self._main())
+            late.cancel()
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        except Death:
+            self._perish()
+        finally:
+            loop.close()
+
+    async def _main(self) -> None:
+        setting, engine = self.setting, self._engine
+        await engine.start()
+        assert engine._worker is not None  # noqa: SLF001 - a process knows its own
+        self.worker = engine._worker.key  # noqa: SLF001
+        passing = asyncio.ensure_future(let_time_pass(engine, setting.clock))
+        try:
+            await engine.run(setting.workflow, setting.value, run_id=setting.run_id)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own end, whatever it is
+            self.error = error
+        passing.cancel()
+        await engine.stop()
+
+    @property
+    def claims(self) -> set[int]:
+        """Which of its writes were claims: before one, all is as it was after the write before it."""
+        return self._store.claims
+
+    # -- dying
+
+    def _reached(self, name: str) -> None:
+        if name == points.BODY:
+            self._body_begins()
+        elif name == points.BODY_ENDED and self._store.doomed is not None and step_context().key in self._store.doomed:
+            self._die(self._store.doomed)
+
+    def _body_begins(self) -> None:
+        self.bodies += 1
+        ctx = step_context()
+        worker = self._engine._worker  # noqa: SLF001
+        assert worker is not None
+        step = next(run.in_flight[ctx.key] for run in worker.running.values() if ctx.key in run.in_flight).call.step
+        self.setting.witness.began(ctx, at_most_once=step.at_most_once)
+        if self.plan != Plan("inside", self.bodies):
+            return
+        self._store.doomed = doomed = f"the body of {ctx.key}, attempt {ctx.attempt}"
+        if step.is_async:
+            # When the body has come as far as its first wait, or to its end: eager tasks have, by the loop's next turn.
+            hop = self._die if EAGER else partial(self._loop.call_soon, self._die)
+            self._loop.call_soon(hop, doomed)
+
+    def _die(self, what: str) -> NoReturn:
+        self._store.alive = False
+        if self.died is None:
+            self.died = what
+        # Wherever it is raised: on a thread nobody would hear, and the future of a verb would keep it for later.
+        if get_ident() == self._thread:
+            self._loop.call_soon(self._fall)
+        else:
+            self._loop.call_soon_threadsafe(self._fall)
+        raise Death
+
+    def _fall(self) -> NoReturn:
+        raise Death
+
+    def _too_late(self) -> NoReturn:
+        self.stuck = True
+        self._die("")
+
+    def _perish(self) -> None:
+        """Leave nothing running, and run nothing: a killed process executes no ``finally``."""
+        engine, loop = self._engine, self._loop
+        worker = engine._worker  # noqa: SLF001
+        loop.set_exception_handler(lambda _loop, _context: None)
+        self._tasks = list(asyncio.all_tasks(loop))
+        engine._abandon()  # noqa: SLF001
+        if worker is None:
+            return
+        self._runs = [*worker.running.values(), *worker._suspended.values()]  # noqa: SLF001
+        pool = worker._threads  # noqa: SLF001
+        if not pool.wait(PATIENCE):
+            for run in self._runs:
+                for body in run.in_flight.values():
+                    body.abort = Abort.LOST  # what a patient body asks for with ctx.cancelled
+            pool.wait(PATIENCE)
+
+    def bury(self) -> None:
+        """Let go of what the dead process held in memory. ``finally`` blocks run now: whatever they do is nobody's."""
+        for run in self._runs:
+            run.host.fibers.unwind(run)
+            run.loop.tear()
+        task: Any
+        for task in self._tasks:
+            task._log_destroy_pending = False
+            task._log_traceback = False
+            _close(task.get_coro())
+        self._runs, self._tasks = [], []
+
+
+async def let_time_pass(engine: Engine, clock: ManualClock) -> None:
+    """Whenever the engine is idle, go on to the next instant at which something is due."""
+    while True:
+        await engine.idle()
+        if not clock.skip():
+            await asyncio.sleep(NAP)
+
+
+def _close(coro: Any) -> None:
+    for _ in range(50):  # it may await in its finally blocks
+        try:
+            coro.close()
+        except BaseException:  # noqa: BLE001, S112 - dropped, as is all that the dead do
+            continue
+        return
+
+
+__all__ = ["Process", "Setting", "let_time_pass"]

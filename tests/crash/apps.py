@@ -1,0 +1,358 @@
+"""What the children of these tests execute: workflows whose steps say in the ledger that they begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from perdure import INJECTED, Retry, StepContext, parallel, sleep, step, workflow
+from perdure.workflow import Workflow
+from tests.crash import outcomes
+from tests.crash.ledger import Ledger
+
+
+@dataclass
+class Tools:
+    """What steps get: the ledger."""
+
+    ledger: Ledger
+
+
+Ctx = StepContext[Tools]
+
+
+def begin(ctx: Ctx) -> None:
+    ctx.tools.ledger.note("begin", ctx)
+
+
+def end(ctx: Ctx) -> None:
+    ctx.tools.ledger.note("end", ctx)
+
+
+# -- a journey: six steps, three branches, a retry, a sleep --------------------------------------
+
+
+@step
+async def depart(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    end(ctx)
+    return n + 1
+
+
+@step
+async def by_road(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    await asyncio.sleep(0.01)
+    end(ctx)
+    return n * 2
+
+
+@step(retry=Retry(max_attempts=3, initial_delay="150ms", jitter=False))
+async def by_air(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    end(ctx)
+    if ctx.attempt == 1:
+        raise ConnectionError("no flight today")
+    return n * 3
+
+
+@step
+def by_sea(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    end(ctx)
+    return n * 5
+
+
+@step
+async def arrive(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    end(ctx)
+    return n
+
+
+@step
+async def unpack(n: int, *, ctx: Ctx = INJECTED) -> str:
+    begin(ctx)
+    end(ctx)
+    return f"unpacked {n}"
+
+
+@workflow
+async def journey(n: int) -> str:
+    start = await depart(n)
+    routes = await parallel(by_road(start), by_air(start), by_sea.aio(start))
+    await sleep("120ms")
+    return await unpack(await arrive(sum(routes)))
+
+
+JOURNEY = ("depart#1", "by_road#1", "by_air#1", "by_sea#1", "arrive#1", "unpack#1")
+
+
+def journey_result(n: int) -> str:
+    return f"unpacked {(n + 1) * 10}"
+
+
+# -- many small runs -----------------------------------------------------------------------------
+
+
+@step
+async def count(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    return n + 1
+
+
+@workflow
+async def five(n: int) -> int:
+    for _ in range(5):
+        n = await count(n)
+    return n
+
+
+@step
+async def plain(n: int) -> int:
+    return n + 1
+
+
+@workflow
+async def short(n: int) -> int:
+    return await plain(n)
+
+
+# -- steps that take their time ------------------------------------------------------------------
+
+
+@step
+async def wait_at_gate(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    try:
+        await ctx.tools.ledger.pass_gate()
+    except asyncio.CancelledError:
+        ctx.tools.ledger.note("aborted", ctx)
+        raise
+    end(ctx)
+    return n
+
+
+@workflow
+async def gated(n: int) -> int:
+    """A step that waits at the gate, between two that do not."""
+    return await arrive(await wait_at_gate(await depart(n)))
+
+
+@step
+def wait_at_gate_deaf(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    ctx.tools.ledger.block_at_gate()
+    end(ctx)
+    return n
+
+
+@workflow
+async def deaf(n: int) -> int:
+    return await arrive(await wait_at_gate_deaf.aio(n))
+
+
+@step
+def watch_for_abort(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    while not ctx.cancelled:
+        time.sleep(0.005)
+    ctx.tools.ledger.note("aborted", ctx)
+    ctx.raise_if_cancelled()
+    return n
+
+
+@step
+async def clean_up(n: int, *, ctx: Ctx = INJECTED) -> None:
+    begin(ctx)
+    end(ctx)
+
+
+@workflow
+async def tidy(n: int) -> int:
+    """Cleans up with a step when it is cancelled."""
+    try:
+        return await wait_at_gate(n)
+    finally:
+        await clean_up(n)
+
+
+@workflow
+async def tidy_sync(n: int) -> int:
+    try:
+        return await watch_for_abort.aio(n)
+    finally:
+        await clean_up(n)
+
+
+@step
+def block_loop(seconds: float, *, ctx: Ctx = INJECTED) -> float:
+    begin(ctx)
+    time.sleep(seconds)
+    end(ctx)
+    return seconds
+
+
+@step
+async def block_loop_async(seconds: float, *, ctx: Ctx = INJECTED) -> float:
+    begin(ctx)
+    time.sleep(seconds)  # noqa: ASYNC251 - the fault under test
+    end(ctx)
+    return seconds
+
+
+@workflow
+async def blocking(seconds: float) -> float:
+    return await block_loop_async(seconds)
+
+
+@workflow
+async def long_step(seconds: float) -> float:
+    return await block_loop.aio(seconds)
+
+
+@step
+async def bulky(n: int, *, ctx: Ctx = INJECTED) -> bytes:
+    return os.urandom(3000)
+
+
+@workflow
+async def gated_big(n: int) -> int:
+    await wait_at_gate(n)
+    return len([await bulky(i) for i in range(n)])
+
+
+@step
+async def tick(seconds: float, *, ctx: Ctx = INJECTED) -> float:
+    """How long the event loop stood still at most, while this step watched."""
+    begin(ctx)
+    clock = asyncio.get_running_loop().time
+    last = began = clock()
+    worst = 0.0
+    while last < began + seconds:
+        await asyncio.sleep(0.01)
+        worst, last = max(worst, clock() - last), clock()
+    return worst
+
+
+@workflow
+async def ticking(seconds: float) -> float:
+    return await tick(seconds)
+
+
+# -- killers -------------------------------------------------------------------------------------
+
+
+@step
+async def kill_worker(n: int, *, ctx: Ctx = INJECTED) -> None:
+    begin(ctx)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@workflow
+async def killer(n: int) -> None:
+    await kill_worker(n)
+
+
+@step
+async def stroll(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    await asyncio.sleep(0.05)
+    return n + 1
+
+
+@workflow
+async def slow(n: int) -> int:
+    for _ in range(4):
+        n = await stroll(n)
+    return n
+
+
+# -- retries, timers, at most once ---------------------------------------------------------------
+
+
+@step(retry=Retry(max_attempts=4, initial_delay="1s", backoff="constant", jitter=False))
+async def third_time(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    if ctx.attempt < 3:
+        raise ConnectionError(ctx.attempt)
+    end(ctx)
+    return n
+
+
+@step(retry=Retry(max_attempts=4, initial_delay="150ms", backoff="constant", jitter=False))
+async def third_time_soon(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    if ctx.attempt < 3:
+        raise ConnectionError(ctx.attempt)
+    end(ctx)
+    return n
+
+
+@workflow
+async def retried(n: int) -> int:
+    return await third_time(n)
+
+
+@workflow
+async def retried_branches(n: int) -> list[int]:
+    return await parallel(*(third_time_soon(i) for i in range(n)))
+
+
+@step
+async def nothing(n: int, *, ctx: Ctx = INJECTED) -> None:
+    begin(ctx)
+
+
+@workflow
+async def after_nothing(n: int) -> int:
+    assert await nothing(n) is None
+    return await wait_at_gate(n)
+
+
+@step(at_most_once=True)
+async def once(n: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    await ctx.tools.ledger.pass_gate()
+    return n
+
+
+@workflow
+async def only_once(n: int) -> int:
+    return await once(n)
+
+
+@step(retry=Retry(max_attempts=1200, initial_delay="1ms", max_delay="1ms", factor=2.0))
+async def stubborn(n: int, *, ctx: Ctx = INJECTED) -> int:
+    if ctx.attempt < n:
+        raise ConnectionError(ctx.attempt)
+    return ctx.attempt
+
+
+@workflow
+async def persistent(n: int) -> int:
+    return await stubborn(n)
+
+
+@workflow
+async def nap(seconds: float) -> str:
+    await depart(0)
+    await sleep(seconds)
+    await arrive(0)
+    return "awake"
+
+
+@step
+async def interrupted(n: int, *, ctx: Ctx = INJECTED) -> int:
+    raise NotImplementedError
+
+
+WORKFLOWS: list[Workflow[Any, Any]] = [
+    journey, five, short, gated, deaf, tidy, tidy_sync, blocking, long_step, gated_big, ticking, killer, slow, retried, retried_branches,
+    after_nothing, only_once, persistent, nap, *outcomes.WORKFLOWS,
+]
+BY_NAME = {one.name: one for one in WORKFLOWS}

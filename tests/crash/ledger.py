@@ -1,0 +1,162 @@
+"""The ledger: a file outside the engine in which bodies say that they begin and end, and where effects are counted.
+
+One line per entry, appended whole (O_APPEND). After each line a byte goes into a FIFO, the bell, so that a test waits
+for what it wants to see without polling. Bodies may wait at a gate, a FIFO too, until the test lets them through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perdure.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure import StepContext
+
+CLOCK = SystemClock()
+PATIENCE = 12.0
+"""Seconds after which a test gives up waiting: far more than anything takes on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line: what a body said. ``at`` is the wall clock in µs, as events have it; ``mono`` is in seconds."""
+
+    what: str
+    pid: int
+    run: str
+    key: str
+    attempt: int
+    idem: str
+    at: int
+    mono: float
+
+
+class Ledger:
+    """One ledger with its bell and its gate, in a directory; plain data, so it goes to other processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self.bell, self.gate = (str(folder / name) for name in ("ledger", "bell", "gate"))
+        self._pid = 0
+        self._bell = self._gate = -1
+        self._queue: list[asyncio.Future[None]] = []
+        self._entries: list[Entry] = []
+        self._read = 0
+
+    @classmethod
+    def make(cls, folder: Path) -> Ledger:
+        folder.mkdir(parents=True, exist_ok=True)
+        ledger = cls(folder)
+        Path(ledger.file).touch()
+        os.mkfifo(ledger.bell)
+        os.mkfifo(ledger.gate)
+        ledger._open()
+        return ledger
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ledger, (Path(self.file).parent,)
+
+    def _open(self) -> None:
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._queue = []
+            self._bell = os.open(self.bell, os.O_RDWR | os.O_NONBLOCK)
+            self._gate = os.open(self.gate, os.O_RDWR | os.O_NONBLOCK)
+
+    # -- what bodies do
+
+    def note(self, what: str, ctx: StepContext[Any]) -> None:
+        """Append an entry for a body."""
+        self.write(what, ctx.run_id, ctx.key, ctx.attempt, ctx.idempotency_key)
+
+    def write(self, what: str, run: str = "", key: str = "", attempt: int = 0, idem: str = "") -> None:
+        """Append any entry."""
+        entry = Entry(what, os.getpid(), run, key, attempt, idem, CLOCK.now(), CLOCK.monotonic())
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND)
+        os.write(descriptor, json.dumps(vars(entry)).encode() + b"\n")
+        os.close(descriptor)
+        self._open()
+        with suppress(BlockingIOError):  # a bell that is full rings all the same
+            os.write(self._bell, b".")
+
+    async def pass_gate(self) -> None:
+        """Wait until the test opens the gate, once per call."""
+        self._open()
+        loop = asyncio.get_running_loop()
+        if not self._queue:
+            loop.add_reader(self._gate, self._let_through)
+        place = loop.create_future()
+        self._queue.append(place)
+        try:
+            await place
+        finally:
+            if place in self._queue:
+                self._queue.remove(place)
+            if not self._queue:
+                loop.remove_reader(self._gate)
+
+    def _let_through(self) -> None:
+        with suppress(BlockingIOError):
+            for _ in os.read(self._gate, len(self._queue)):
+                self._queue.pop(0).set_result(None)
+        if not self._queue:
+            asyncio.get_running_loop().remove_reader(self._gate)
+
+    def block_at_gate(self) -> None:
+        """The same for sync bodies, deaf to everything."""
+        self._open()
+        while True:
+            select.select([self._gate], [], [])
+            with suppress(BlockingIOError):
+                if os.read(self._gate, 1):
+                    return
+
+    # -- what tests do
+
+    def open_gate(self, times: int = 1) -> None:
+        """Let bodies through."""
+        self._open()
+        os.write(self._gate, b"g" * times)
+
+    def entries(self, what: str | None = None, /, **fields: object) -> list[Entry]:
+        """Everything said so far."""
+        with Path(self.file).open("rb") as file:
+            file.seek(self._read)
+            for line in file:
+                self._read += len(line)
+                self._entries.append(Entry(**json.loads(line)))
+        found = self._entries
+        if what is not None:
+            fields["what"] = what
+        return [entry for entry in found if all(getattr(entry, k) == v for k, v in fields.items())]
+
+    def until(self, enough: Callable[[list[Entry]], object], timeout: float = PATIENCE) -> list[Entry]:
+        """Wait until the entries satisfy a condition."""
+        self._open()
+        deadline = CLOCK.monotonic() + timeout
+        while True:
+            entries = self.entries()
+            if enough(entries):
+                return entries
+            left = deadline - CLOCK.monotonic()
+            if left <= 0:
+                msg = f"not seen in {timeout} s; the ledger says {[(e.what, e.pid, e.run, e.key) for e in entries[-20:]]}"
+                raise AssertionError(msg)
+            select.select([self._bell], [], [], left)
+            with suppress(BlockingIOError):
+                os.read(self._bell, 65_536)
+
+    def until_said(self, what: str, times: int = 1, /, **fields: object) -> list[Entry]:
+        """Wait for so many entries of a kind."""
+        fields["what"] = what
+        self.until(lambda all_: sum(all(getattr(e, k) == v for k, v in fields.items()) for e in all_) >= times)
+        return self.entries(**fields)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from perdure import StepContext
+
+
+class Sink:
+    """Keeps what an attempt reports."""
+
+    def __init__(self) -> None:
+        self.said: list[object] = []
+
+    def progress(self, value: object, /) -> None:
+        self.said.append(value)
+
+    def artifact(self, name: str, data: bytes, /) -> None:
+        self.said.append((name, data))
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def abort() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def step_context(sink: Sink, abort: threading.Event) -> StepContext[None]:
+    return StepContext("r1", "w", "charge", "charge#1", 2, lambda: "idem", None, 1_000_000, abort, sink)

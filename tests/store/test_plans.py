@@ -1,0 +1,80 @@
+"""What a query costs must not depend on rows it does not return."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from perdure.store.protocol import Route
+from perdure.store.sqlite.sql import QUERIES
+
+PLANNED = sorted(name for name, sql in QUERIES.items() if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", sql))
+BIG = r"SCAN (runs|events|inbox|artifacts|artifact_uses|r|e|i)\b"
+
+
+def plan(bench, name):
+    with bench.store._reader as cursor:
+        bindings = {str(number): 1 for number in range(1, 30)}
+        return [row[3] for row in cursor.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", bindings).fetchall()]
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_no_query_walks_through_a_big_table(name, bench):
+    assert [line for line in plan(bench, name) if re.match(BIG, line)] == []
+    assert not any("TEMP B-TREE" in line for line in plan(bench, name) if name != "unread")
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("claim_ready", "runs_ready (route=? AND rank>?)"), ("claim_suspect", "runs_suspect (route=? AND rank>?)"),
+        ("promote_due", "runs_due (route=? AND wake_at<?)"), ("next_due", "runs_due (route=? AND wake_at>?)"),
+        ("any_claimable", "runs_due (route=? AND wake_at<?)"), ("any_claimable", "runs_ready (route=? AND rank>?)"),
+        ("held", "runs_held (worker_key=?)"), ("held_in_full", "runs_held (worker_key=?)"),
+        ("unread", "runs_held (worker_key=?)"), ("list_holders", "runs_held (worker_key>?)"),
+        ("list_runs_of_status", "runs_listed (status=? AND run_key<?)"),
+        ("list_runs_of_route", "runs_routed (route=? AND run_key<?)"),
+        ("list_runs", "INTEGER PRIMARY KEY (rowid<?)"),
+        ("last_event", "sqlite_autoindex_events_1 (run_key=?)"),
+        ("read_events", "sqlite_autoindex_events_1 (run_key=? AND seq>?)"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_hot_queries_use_the_index_made_for_them(name, index, bench):
+    assert any(index in line for line in plan(bench, name)), plan(bench, name)
+
+
+def test_a_claim_costs_the_same_behind_any_number_of_other_runs(bench):
+    worker = bench.worker()
+    steps = 0
+
+    def count():
+        nonlocal steps
+        steps += 1
+        return False
+
+    def cost():
+        nonlocal steps
+        bench.create_many(5, f"mine-{steps}")
+        steps = 0
+        assert len(bench.claim(worker, 5)) == 5
+        assert bench.store.next_due([Route("greet")]) == far
+        assert len(bench.store.held(worker)) >= 5
+        return steps
+
+    far = bench.store.now() + 10**12
+    bench.create("far", delay_until=far)
+    for link in (bench.store._writer, bench.store._reader):
+        with link as cursor:
+            cursor.connection.set_progress_handler(count, 10)
+    cost()
+    alone = cost()
+    crowd = [bench.new(f"foreign-{number}", workflow="other") for number in range(2000)]
+    crowd += [bench.new(f"due-{number}", workflow="other", delay_until=1) for number in range(500)]
+    crowd += [bench.new(f"far-{number}", delay_until=far + number) for number in range(2000)]
+    bench.store.create_runs(crowd)
+    others = bench.worker()
+    for claim in bench.store.claim_runs(others, [Route("other")], 500):
+        bench.store.request_cancel(claim.row.run_key, "history")
+    assert cost() < 1.5 * alone
