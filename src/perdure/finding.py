@@ -55,13 +55,16 @@ def find_code(row: RunRow, created: Event) -> Code:
     return _choose(workflows_of(loaded), row, file, where)
 
 
-def find_in(module: ModuleType, row: RunRow) -> Code:
-    """Return the code of a run from a module that was named.
+def find_in(module: ModuleType, row: RunRow, created: Event) -> Code:
+    """Return the code of a run from a module that was named; it answers for the one that the log names.
 
     Raises:
         CodeNotFound: it has no such workflow.
     """
     file = getattr(module, "__file__", None) or module.__name__
+    recorded = payloads.fields(created.args).get("module")
+    if recorded == MAIN or recorded not in sys.modules:
+        sys.modules[str(recorded)] = module
     return _choose(workflows_of(module), row, file, {"run_id": row.run_id, "module": module.__name__, "file": file})
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -93,13 +94,14 @@ def log(store):
 
 def until(condition, child=None):
     """Wait for something that another process does."""
+    pause = threading.Event()
     deadline = time.monotonic() + PATIENCE  # noqa: TID251 - another process's time
     while not (found := condition()):
         if child is not None and child.poll() is not None:
             pytest.fail(f"the process ended with {child.returncode}: {child.communicate()}")
         if time.monotonic() > deadline:  # noqa: TID251 - another process's time
             pytest.fail("it did not happen")
-        os.sched_yield()
+        pause.wait(0.01)
     return found
 
 

@@ -17,12 +17,12 @@ BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 def generated() -> str:
     """What the commands and exit codes say of themselves."""
     os.environ.pop("PERDURE_STORE", None)
+    top = click.Context(cli, info_name="perdure", terminal_width=100, **{**cli.context_settings, "max_content_width": 100})
     parts = []
     for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
+        command = cli.get_command(top, name)
         assert command is not None
-        context = click.Context(command, info_name=name, parent=click.Context(cli, info_name="perdure"), max_content_width=100)
-        context.terminal_width = 100
+        context = click.Context(command, info_name=name, parent=top)
         parts += [f"### perdure {name}\n", "```text", command.get_help(context), "```\n"]
     parts += ["## Exit codes\n", "| code | meaning |", "|---|---|"]
     parts += [f"| {int(code)} | {meaning} |" for code, meaning in MEANING.items()]

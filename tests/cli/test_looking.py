@@ -111,8 +111,8 @@ class TestEvents:
         assert [one["kind"] for one in seen][:2] == ["run_created", "run_claimed"]
         assert following.poll() is None
         gate("hold")
-        rest, err = following.communicate(timeout=20)
-        assert (following.returncode, err) == (0, "")
+        rest, err = following.stdout.read(), following.stderr.read()
+        assert (following.wait(timeout=20), err) == (0, "")
         told = [one["seq"] for one in seen] + [json.loads(line)["seq"] for line in rest.splitlines()]
         assert told == [event.seq for event in log("f")]
         assert json.loads(rest.splitlines()[-1])["kind"] == "run_completed"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 from tests.cli.conftest import SHOP, order, until
+from tests.house import tree
 
 APP = '''
 from __future__ import annotations
@@ -40,44 +44,52 @@ if __name__ == "__main__":
 '''
 
 
-@pytest.fixture
-def app(tmp_path, start):
-    """Write the application, after changes to it; then run it as a script or replay it."""
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A directory with the application and a store in which it was run once, as a script."""
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "app.py").write_text(APP, encoding="utf-8")
+    environ = {**os.environ, "PYTHONPATH": str(tree.PACKAGE.parent), "PERDURE_STORE": str(folder / "s.db")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "app.py"], cwd=folder, env=environ, check=False, capture_output=True, text=True, timeout=20
+    )
+    assert (done.returncode, done.stdout) == (0, "12\n"), done.stderr
+    return folder
 
-    def write(*changes, folder=tmp_path):
+
+@pytest.fixture
+def app(recorded):
+    """Write the application anew, with changes."""
+
+    def write(*changes):
         text = APP
         for before, after in changes:
             assert before in text
             text = text.replace(before, after)
-        (folder / "app.py").write_text(text, encoding="utf-8")
+        (recorded / "app.py").write_text(text, encoding="utf-8")
 
+    write()
     return write
 
 
 @pytest.fixture
-def run(start, app, tmp_path):
-    """Run the application as a script, and as a module for ``perdure run``."""
-    app()
-    child = start(module="app", cwd=tmp_path)
-    out, err = child.communicate(timeout=20)
-    assert (child.returncode, out) == (0, "12\n"), err
+def replay(start, recorded, store, monkeypatch):
+    """Replay in a process of its own, and see that nothing was executed and nothing written."""
+    monkeypatch.setenv("PERDURE_STORE", str(recorded / "s.db"))
 
-
-@pytest.fixture
-def replay(start, tmp_path, store):
-    def replay(*args, cwd=tmp_path):
-        before = store.read_bytes() if store.exists() else b""
+    def replay(*args, cwd=recorded):
+        before = (recorded / "s.db").read_bytes()
         child = start("replay", *args, cwd=cwd)
         out, err = child.communicate(timeout=20)
-        assert (store.read_bytes() if store.exists() else b"") == before
+        assert (recorded / "s.db").read_bytes() == before
         assert "doubling" not in err
         assert "Traceback" not in err
-        return child.returncode, out, err
+        return child.returncode, " ".join(out.split()), err
 
     return replay
 
 
-@pytest.mark.usefixtures("run")
+@pytest.mark.usefixtures("app")
 class TestScript:
     def test_a_script_is_replayed_by_id_alone_from_anywhere(self, replay, tmp_path):
         elsewhere = tmp_path / "elsewhere"
@@ -91,7 +103,7 @@ class TestScript:
         code, out, _ = replay("c")
         assert (code, "departs at seq 5" in out) == (1, True)
         assert "recorded with other arguments" in out
-        assert "{\"n\":6}" in out.replace(" ", "")
+        assert '{"n":6}' in out.replace(" ", "")
 
     def test_another_result_departs(self, app, replay):
         app(("return await double(n)", "return 1 + await double(n)"))
@@ -125,9 +137,9 @@ class TestScript:
         assert "no longer asked for: refuse#1" in out
 
     @pytest.mark.parametrize("how", ["gone", "broken", "renamed", "version"])
-    def test_where_there_is_no_code_the_log_is_printed_and_the_exit_code_says_so(self, app, replay, tmp_path, how):
+    def test_where_there_is_no_code_the_log_is_printed_and_the_exit_code_says_so(self, app, replay, recorded, how):
         if how == "gone":
-            (tmp_path / "app.py").unlink()
+            (recorded / "app.py").unlink()
         elif how == "broken":
             app(("import perdure", "import nothing_like_that"))
         elif how == "renamed":
@@ -140,29 +152,27 @@ class TestScript:
         assert err.startswith("perdure: ")
         assert "--app MODULE" in err or "keep the old version" in err
 
-    def test_an_app_can_be_named(self, app, replay, tmp_path):
-        app()
-        (tmp_path / "app.py").rename(tmp_path / "moved.py")
+    def test_an_app_can_be_named(self, replay, recorded):
+        (recorded / "app.py").rename(recorded / "moved.py")
         assert replay("c")[0] == 6
         code, out, _ = replay("c", "--app", "moved")
         assert (code, "moved.py" in out) == (0, True)
         assert replay("c", "--app", "nothing_like_that")[0] == 2
 
-    def test_a_history_is_replayed_without_a_store(self, perdure, replay, store, tmp_path):
-        exported = perdure("export", "c").stdout
-        (tmp_path / "c.json").write_text(exported, encoding="utf-8")
-        store.unlink()
-        code, out, _ = replay("--history", "c.json")
+    def test_a_history_is_replayed_without_a_store(self, perdure, replay, tmp_path, monkeypatch):
+        (tmp_path / "c.json").write_text(perdure("export", "c").stdout, encoding="utf-8")
+        monkeypatch.setenv("PERDURE_STORE", "nowhere.db")
+        code, out, _ = replay("--history", tmp_path / "c.json", cwd=tmp_path)
         assert (code, "the code arrives at the recorded result: 12" in out) == (0, True)
 
     def test_a_changed_history_is_refused(self, perdure, replay, tmp_path):
         data = json.loads(perdure("export", "c").stdout)
         data["events"][2]["attempt"] = 7
         (tmp_path / "c.json").write_text(json.dumps(data), encoding="utf-8")
-        code, _, err = replay("--history", "c.json")
+        code, _, err = replay("--history", tmp_path / "c.json")
         assert (code, "is not what was written" in err) == (1, True)
         (tmp_path / "c.json").write_text('{"some": "json"}', encoding="utf-8")
-        assert replay("--history", "c.json")[0] == 1
+        assert replay("--history", tmp_path / "c.json")[0] == 1
 
 
 def test_a_history_has_everything(perdure, log):

@@ -38,7 +38,7 @@ def test_an_untouched_store_is_what_was_written(perdure):
 @pytest.mark.parametrize(
     ("sql", "what"),
     [
-        ("update events set payload = '\"other\"' where run_key = 1 and seq = 3", "event 3 of run 'a' is not what was"),
+        ("update events set payload = x'2231' where run_key = 1 and seq = 3", "event 3 of run 'a' is not what was"),
         ("update events set took = took + 1 where run_key = 1 and seq = 3", "event 3 of run 'a' is not what was"),
         ("delete from events where run_key = 1 and seq = 4", "event 4 of run 'a' is missing"),
         ("delete from events where run_key = 1 and seq = 6", "the log ends at 5"),

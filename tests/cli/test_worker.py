@@ -40,8 +40,8 @@ def test_sigterm_lets_steps_finish_and_the_rest_goes_on_later(start, enqueue, ef
     assert "executes" in said[0]
     assert "draining" in said[2]
     gate("hold")
-    out, err = child.communicate(timeout=20)
-    assert (child.returncode, out) == (0, "")
+    err = child.stderr.read()
+    assert (child.wait(timeout=20), child.stdout.read()) == (0, "")
     assert "stopped" in err
     assert kinds(log("a"))[-1] in {"run_released", "run_completed"}
     assert {event.key for event in log("a") if event.took is not None} == {"charge#1", "hold#1"}
@@ -54,8 +54,8 @@ def test_a_second_signal_aborts_what_is_in_flight(start, enqueue, effects, log):
     child.send_signal(signal.SIGTERM)
     until(lambda: "draining" in child.stderr.readline(), child)
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=20)
-    assert (child.returncode, "stopped" in err) == (0, True)
+    err = child.stderr.read()
+    assert (child.wait(timeout=20), "stopped" in err) == (0, True)
     assert kinds(log("a"))[-1] == "run_released"
 
 

@@ -101,7 +101,7 @@ def _code(log: History, app: str | None) -> Code:
         module = import_module(app)
     except ImportError as error:
         raise click.BadParameter(f"{app} cannot be imported: {error}", param_hint="--app") from error
-    return find_in(module, log.row)
+    return find_in(module, log.row, log.events[0])
 
 
 def _replay(log: History, app: str | None, *, as_json: bool) -> Exit:

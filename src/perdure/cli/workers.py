@@ -17,6 +17,7 @@ from perdure.cli.options import debug_option, store_option
 from perdure.cli.words import count
 from perdure.config import default_store
 from perdure.engine import Engine
+from perdure.model.durations import seconds
 from perdure.store.open import store_path
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def worker(
     on with the next worker.
     """
     engine, workflows = load_engine(targets)
+    for name, given in (("--drain", drain), ("--grace", grace)):
+        seconds(given, what=name)
     if engine is None:
         target = store or default_store()
         engine = Engine(

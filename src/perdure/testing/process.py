@@ -136,8 +136,8 @@ class Process:
         self._store.doomed = doomed = f"the body of {ctx.key}, attempt {ctx.attempt}"
         if step.is_async:
             # When the body has come as far as its first wait, or to its end: eager tasks have, by the loop's next turn.
-            hop = self._die if EAGER else partial(self._loop.call_soon, self._die)
-            self._loop.call_soon(hop, doomed)
+            die = partial(self._die, doomed)
+            self._loop.call_soon(die if EAGER else partial(self._loop.call_soon, die))
 
     def _die(self, what: str) -> NoReturn:
         self._store.alive = False

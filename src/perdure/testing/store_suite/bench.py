@@ -72,7 +72,7 @@ class Bench:
             run_id=run_id, uid=os.urandom(16), workflow="greet", version="", created_at=self.store.now(), codec=0,
             payload=b'"input"', origin=b'{"module":"app"}',
         )  # fmt: skip
-        return replace(run, **changes)
+        return run._replace(**changes)
 
     def create(self, run_id: str = "one", **changes: Any) -> RunRow:
         """Create one run."""
