@@ -39,6 +39,10 @@ fix: $(DEV) ## Format the code and apply the safe fixes
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
+.PHONY: bench
+bench: $(CORE) ## Measure the engine beside what the disk allows
+	@$(BIN)/python -m benchmarks.bench $(WORKLOADS)
+
 .PHONY: clean
 clean: ## Remove the environment, caches and builds
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

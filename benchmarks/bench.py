@@ -22,8 +22,8 @@ from perdure.model.records import CommitItem, Kind, NewRun, WorkerRow
 from perdure.store.open import open_store
 from perdure.store.protocol import Route
 
-sys.path.insert(0, str(Path(__file__).parent))
-import workloads
+
+from benchmarks import workloads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

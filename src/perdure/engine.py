@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.clock import SystemClock
 from perdure.config import default_store
-from perdure.errors import DefinitionError, EngineNotOpen, UnknownWorkflow, WrongState
+from perdure.errors import DefinitionError, EngineNotOpen, StoreGone, UnknownWorkflow, WrongState
 from perdure.handle import Handle
 from perdure.model.durations import seconds
 from perdure.model.records import Status
@@ -98,6 +98,8 @@ class Engine:
         self._operations: Operations | None = None
         self._waiters: Waiters | None = None
         self._stack: AsyncExitStack | None = None
+        self._fault: StoreGone | None = None
+        self._asked = asyncio.Event()
 
     # -- opening and closing
 
@@ -169,10 +171,23 @@ class Engine:
             if self._worker is None:
                 self._close()
 
-    async def serve(self, drain: Duration = "30s", grace: Duration = "5s") -> list[str]:
-        """Execute until SIGTERM or SIGINT, then drain; a second signal stops at once. Returns as ``stop`` does."""
+    async def serve(
+        self, drain: Duration = "30s", grace: Duration = "5s", *, ready: Callable[[], object] | None = None
+    ) -> list[str]:
+        """Execute until SIGTERM or SIGINT, then drain; a second signal stops at once. Returns as ``stop`` does.
+
+        Args:
+            drain: as for ``stop``.
+            grace: as for ``stop``.
+            ready: called once the engine has started.
+
+        Raises:
+            StoreGone: the store was removed or replaced.
+        """
+        drain, grace = seconds(drain, what="drain"), seconds(grace, what="grace")
         loop = asyncio.get_running_loop()
-        asked, again = asyncio.Event(), asyncio.Event()
+        again = asyncio.Event()
+        self._asked = asked = asyncio.Event()
 
         def on_signal() -> None:
             (again if asked.is_set() else asked).set()
@@ -182,7 +197,12 @@ class Engine:
             loop.add_signal_handler(number, on_signal)
         try:
             await self.start()
+            if ready is not None:
+                ready()
             await asked.wait()
+            if self._fault is not None:
+                await self.stop(0, 0)
+                raise self._fault
             logger.warning("asked to stop: draining; a second signal stops at once")
             stopping = asyncio.ensure_future(self.stop(drain, grace))
             hurry = asyncio.ensure_future(again.wait())
@@ -210,7 +230,8 @@ class Engine:
         self._store = store
         self._journal = Journal(loop, store, self._clock, reached=self._reached)
         self._operations = Operations(store, self._journal.call, self._clock, self._namespace, reached=self._reached)
-        self._watch = Watch(loop, store)
+        self._fault = None
+        self._watch = Watch(loop, store, self._gone)
         self._waiters = Waiters(loop, self._operations, self._watch, self._poke)
         self._watch.start()
 
@@ -243,7 +264,19 @@ class Engine:
             raise EngineNotOpen(
                 "the engine is not open", advice="use `async with engine:` to execute, or `async with engine.client():`"
             )
+        if self._fault is not None:
+            raise self._fault
         return self._operations
+
+    def _gone(self, error: StoreGone) -> None:
+        """Nothing can be done any more: tell whoever waits, and let ``serve`` end."""
+        logger.critical("%s", error)
+        self._fault = error
+        if self._worker is not None:
+            self._worker.store_gone()
+        if self._waiters is not None:
+            self._waiters.fail(error)
+        self._asked.set()
 
     def _poke(self) -> None:
         if self._worker is not None:

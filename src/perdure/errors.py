@@ -231,6 +231,12 @@ class StoreUnreachable(StoreError):
     code = "store_unreachable"
 
 
+class StoreGone(StoreUnreachable):
+    """The database file was removed or replaced while it was open."""
+
+    code = "store_gone"
+
+
 class StoreBusy(StoreError):
     """Another process holds the database's write lock for too long; trying again may help."""
 

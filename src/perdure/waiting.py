@@ -91,11 +91,16 @@ class Waiters:
     def close(self) -> None:
         """Nobody can be told any more."""
         self._forget()
-        gone = EngineNotOpen("the engine was stopped while a result was waited for; the run goes on", advice="wait again")
+        self.fail(
+            EngineNotOpen("the engine was stopped while a result was waited for; the run goes on", advice="wait again")
+        )
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error to everybody who waits."""
         for futures in self._waiting.values():
             for future in futures:
                 if not future.done():
-                    future.set_exception(gone)
+                    future.set_exception(error)
         self._changed()
 
     def _drop(self, run_key: int, future: asyncio.Future[Run | None]) -> None:

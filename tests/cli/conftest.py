@@ -33,7 +33,9 @@ def perdure(store):
     """Execute a command line here; the result has exit_code, stdout and stderr."""
 
     def execute(*args, **options):
-        return CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="perdure", catch_exceptions=False, **options)
+        return CliRunner().invoke(
+            cli, [str(arg) for arg in args], prog_name="perdure", catch_exceptions=False, **options
+        )
 
     return execute
 
@@ -46,7 +48,12 @@ def start(store, tmp_path):
     def begin(*args, module="perdure", cwd=tree.ROOT, **options):
         command = [sys.executable, "-W", "error", "-m", module, *map(str, args)]
         options.setdefault("stdout", subprocess.PIPE)
-        environ = {**os.environ, "PYTHONPATH": str(tree.PACKAGE.parent), **options.pop("env", {})}
+        environ = {
+            **os.environ,
+            "PYTHONPATH": str(tree.PACKAGE.parent),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **options.pop("env", {}),
+        }
         child = subprocess.Popen(command, cwd=cwd, env=environ, stderr=subprocess.PIPE, text=True, **options)
         children.append(child)
         return child

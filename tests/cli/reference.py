@@ -17,7 +17,9 @@ BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 def generated() -> str:
     """What the commands and exit codes say of themselves."""
     os.environ.pop("PERDURE_STORE", None)
-    top = click.Context(cli, info_name="perdure", terminal_width=100, **{**cli.context_settings, "max_content_width": 100})
+    top = click.Context(
+        cli, info_name="perdure", terminal_width=100, **{**cli.context_settings, "max_content_width": 100}
+    )
     parts = []
     for name in COMMANDS:
         command = cli.get_command(top, name)

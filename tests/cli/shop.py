@@ -54,7 +54,7 @@ async def pack(order: Order) -> bytes:
 @step
 async def hold(order: Order) -> str:
     leave(f"hold {order.id}")
-    while not done("hold"):
+    while not done("hold"):  # noqa: ASYNC110 - another process says when
         await asyncio.sleep(0.005)
     return "held"
 

@@ -9,15 +9,16 @@ from tests.cli.conftest import order, until
 from tests.cli.test_replay import APP
 
 
-def test_a_run_nobody_executes_is_cancelled_at_once(perdure, start, log):
+def test_a_run_whose_process_is_dead_is_cancelled_at_once(perdure, start, effects, log):
     child = start(*order("x", workflow="slow"))
-    until(lambda: log("x"), child)
+    until(lambda: "hold x" in effects(), child)
     child.kill()
     child.wait()
     told = perdure("cancel", "x", "--reason", "ordered twice")
-    assert told.exit_code == 0
+    assert (told.exit_code, told.stderr) == (0, "perdure: run x is cancelled\n")
     shown = json.loads(perdure("show", "x", "--json").stdout)
-    assert shown["status"] in {"cancelled", "running"}
+    assert (shown["status"], shown["reason"]) == ("cancelled", "ordered twice")
+    assert [Kind(event.kind) for event in log("x")][-2:] == [Kind.RUN_RECLAIMED, Kind.RUN_CANCELLED]
 
 
 def test_a_run_in_execution_is_told_and_ends(perdure, start, effects, log):
@@ -53,7 +54,9 @@ def test_a_failed_run_is_resumed(perdure, log):
 def test_accepted_drift_lets_a_run_go_on_with_other_arguments(start, perdure, tmp_path, log):
     """The arguments differ; blocked without, and after resume --accept-drift it goes on from what is recorded."""
     file = tmp_path / "app.py"
-    file.write_text(APP.replace("    return await double(n)\n", "    await refuse(n)\n    return n\n"), encoding="utf-8")
+    file.write_text(
+        APP.replace("    return await double(n)\n", "    await refuse(n)\n    return n\n"), encoding="utf-8"
+    )
 
     def run():
         child = start(module="app", cwd=tmp_path)

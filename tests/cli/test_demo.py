@@ -22,7 +22,9 @@ def test_the_demonstration_proves_its_promise_when_piped_and_leaves_it_to_be_loo
     assert len({pid for pid, *_ in slow}) == 2
     assert len({beat[1:] for beat in slow}) == 1
     assert f"perdure show review-demo --store {kept / 'perdure.db'}" in out
-    assert "1 step of earlier claims, not run again by the last" in perdure("show", "review-demo", "--store", kept).stdout
+    assert (
+        "1 step of earlier claims, not run again by the last" in perdure("show", "review-demo", "--store", kept).stdout
+    )
     assert perdure("demo", "--keep", kept).exit_code == 2
 
 

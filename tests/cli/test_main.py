@@ -8,6 +8,7 @@ import sys
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from perdure import errors
 from perdure.cli.exits import MEANING, Exit, exit_for
@@ -61,7 +62,11 @@ def test_every_command_has_help_with_an_example(perdure, name):
     out = perdure(name, "--help").stdout
     assert f"Example: perdure {name}" in out
     command = cli.get_command(click.Context(cli), name)
-    assert [option.name for option in command.params if isinstance(option, click.Option) and not option.hidden and not option.help] == []
+    assert [
+        option.name
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden and not option.help
+    ] == []
 
 
 @pytest.mark.parametrize("flag", ["before", "after"])
@@ -82,10 +87,7 @@ def test_a_fault_of_ours_is_told_in_one_line():
     def broken():
         raise ZeroDivisionError("division by zero")
 
-    group.add_command(broken)
-    group.get_command = lambda ctx, name: broken
-    from click.testing import CliRunner
-
+    group.get_command = lambda *_: broken
     told = CliRunner().invoke(group, ["broken"])
     assert told.exit_code == 70
     assert told.stderr.splitlines()[0] == "perdure: internal error: ZeroDivisionError: division by zero"
@@ -98,9 +100,7 @@ def test_ctrl_c_exits_with_130():
     def interrupted():
         raise KeyboardInterrupt
 
-    group.get_command = lambda ctx, name: interrupted
-    from click.testing import CliRunner
-
+    group.get_command = lambda *_: interrupted
     assert CliRunner().invoke(group, ["interrupted"]).exit_code == 130
 
 
@@ -120,9 +120,14 @@ def test_rich_is_loaded_for_terminals_only(perdure, store):
 
     def run(**environ):
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tree.ROOT, env={**os.environ, **environ}, check=True, capture_output=True, text=True,
+            [sys.executable, "-c", code],
+            cwd=tree.ROOT,
+            env={**os.environ, **environ},
+            check=True,
+            capture_output=True,
+            text=True,
             timeout=20,
-        )  # fmt: skip
+        )
         return done.stdout
 
     piped, forced = run(), run(FORCE_COLOR="1")
@@ -139,6 +144,7 @@ def test_main_returns_the_exit_code(perdure, capsys):
 
 
 def test_a_shell_is_offered_completion(start):
-    child = start(env={"_PERDURE_COMPLETE": "bash_complete", "COMP_WORDS": "perdure re", "COMP_CWORD": "1"})
+    asked = {"_PERDURE_COMPLETE": "bash_complete", "COMP_WORDS": "perdure re", "COMP_CWORD": "1"}
+    child = start(env=asked)
     out, _ = child.communicate(timeout=20)
     assert out.split() == ["plain,replay", "plain,resume"]

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import SHOP, order, until
 from tests.house import tree
 
-APP = '''
+APP = """
 from __future__ import annotations
 import sys
 import perdure
@@ -41,7 +41,7 @@ async def chain(n: int) -> int:
 
 if __name__ == "__main__":
     print(perdure.run(chain, 3, run_id="c"))
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,13 @@ def recorded(tmp_path_factory):
     (folder / "app.py").write_text(APP, encoding="utf-8")
     environ = {**os.environ, "PYTHONPATH": str(tree.PACKAGE.parent), "PERDURE_STORE": str(folder / "s.db")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "app.py"], cwd=folder, env=environ, check=False, capture_output=True, text=True, timeout=20
+        [sys.executable, "-W", "error", "app.py"],
+        cwd=folder,
+        env=environ,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=20,
     )
     assert (done.returncode, done.stdout) == (0, "12\n"), done.stderr
     return folder

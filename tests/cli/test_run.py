@@ -17,6 +17,11 @@ def test_the_result_is_printed_and_the_second_call_prints_the_recorded_one(perdu
     assert effects() == ["charge order-1", "check order-1", "pack order-1"]
 
 
+def test_a_run_without_an_id_is_told_the_one_it_got(perdure):
+    told = json.loads(perdure("run", f"{SHOP}:plain", "--json").stdout)
+    assert perdure("show", told["run_id"]).exit_code == 0
+
+
 def test_the_result_as_json(perdure):
     told = json.loads(perdure(*order(), "--json").stdout)
     assert told == {"run_id": "order-1", "status": "completed", "result": "payment-order-1", "failure": None}
@@ -108,7 +113,7 @@ def test_ctrl_c_lets_steps_finish_and_exits_with_130(start, effects, gate, log):
     gate("hold")
     err = child.stderr.read()
     assert (child.wait(timeout=20), child.stdout.read()) == (130, "")
-    assert "goes on with run order-1" in err
+    assert "--run-id order-1 goes on" in err
     assert "Traceback" not in err
     assert {event.key for event in log("order-1") if event.took is not None} == {"charge#1", "hold#1"}
 

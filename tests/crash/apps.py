@@ -217,7 +217,7 @@ async def long_step(seconds: float) -> float:
 
 @step
 async def bulky(n: int, *, ctx: Ctx = INJECTED) -> bytes:
-    return os.urandom(3000)
+    return os.urandom(12_000)
 
 
 @workflow
@@ -270,6 +270,22 @@ async def slow(n: int) -> int:
     for _ in range(4):
         n = await stroll(n)
     return n
+
+
+@step
+def fork_here(n: int, *, ctx: Ctx = INJECTED) -> int:
+    """Leave a process behind that lives until it is killed."""
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            signal.pause()
+    ctx.tools.ledger.write("forked", key=str(pid))
+    return pid
+
+
+@workflow
+async def forking(n: int) -> int:
+    return await fork_here.aio(n)
 
 
 # -- retries, timers, at most once ---------------------------------------------------------------
@@ -352,7 +368,7 @@ async def interrupted(n: int, *, ctx: Ctx = INJECTED) -> int:
 
 
 WORKFLOWS: list[Workflow[Any, Any]] = [
-    journey, five, short, gated, deaf, tidy, tidy_sync, blocking, long_step, gated_big, ticking, killer, slow, retried, retried_branches,
+    journey, five, short, gated, deaf, tidy, tidy_sync, blocking, long_step, gated_big, ticking, forking, killer, slow, retried, retried_branches,
     after_nothing, only_once, persistent, nap, *outcomes.WORKFLOWS,
 ]
 BY_NAME = {one.name: one for one in WORKFLOWS}

@@ -155,8 +155,8 @@ class Ledger:
             with suppress(BlockingIOError):
                 os.read(self._bell, 65_536)
 
-    def until_said(self, what: str, times: int = 1, /, **fields: object) -> list[Entry]:
+    def until_said(self, what: str, times: int = 1, /, *, timeout: float = PATIENCE, **fields: object) -> list[Entry]:
         """Wait for so many entries of a kind."""
         fields["what"] = what
-        self.until(lambda all_: sum(all(getattr(e, k) == v for k, v in fields.items()) for e in all_) >= times)
+        self.until(lambda all_: sum(all(getattr(e, k) == v for k, v in fields.items()) for e in all_) >= times, timeout)
         return self.entries(**fields)

@@ -7,6 +7,7 @@ to a file of its own.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
 import multiprocessing
 import os
@@ -77,6 +78,11 @@ def _log_to(ledger: Ledger) -> None:
     logging.basicConfig(filename=f"{ledger.file}-{os.getpid()}.log", level=logging.INFO)
 
 
+def _begin(target: Callable[..., object], *args: object) -> None:
+    faulthandler.register(signal.SIGUSR1)
+    target(*args)
+
+
 def work(store: str, ledger: Ledger, options: dict[str, Any], drain: float, grace: float) -> None:
     """Be a worker until SIGTERM."""
     _log_to(ledger)
@@ -109,7 +115,7 @@ class Crew:
 
     def start(self, target: Callable[..., object], *args: object) -> BaseProcess:
         """Start a process."""
-        process = SERVER.Process(target=target, args=args, daemon=True)
+        process = SERVER.Process(target=_begin, args=(target, *args), daemon=True)
         process.start()
         self.processes.append(process)
         return process
@@ -230,6 +236,9 @@ def _vandalise(store: str, sql: str, values: tuple[object, ...]) -> None:
 def ended(process: BaseProcess) -> int:
     """Wait for a process's end; returns its exit code, or minus the signal that ended it."""
     process.join(PATIENCE)
+    if process.exitcode is None:
+        os.kill(process.pid or 0, signal.SIGUSR1)  # its stacks go to stderr
+        process.join(1)
     assert process.exitcode is not None, "the process does not end"
     return process.exitcode
 

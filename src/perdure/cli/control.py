@@ -7,7 +7,7 @@ import click
 from perdure import describe
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
-from perdure.cli.opening import existing_store, find_run, live_workers, operate
+from perdure.cli.opening import existing_store, find_run, live_workers, operate, take_back
 from perdure.cli.options import debug_option, json_option, print_json, store_option
 from perdure.model.records import Status
 
@@ -25,6 +25,7 @@ def cancel(run: str, *, reason: str, store: str | None, as_json: bool) -> Exit:
     """
     with existing_store(store) as opened:
         found = find_run(opened, run)
+        take_back(opened, found)
         status = operate(opened, lambda operations: operations.cancel(found.run_id, reason))
         row = find_run(opened, run)
     if as_json:

@@ -11,6 +11,7 @@ from perdure.clock import SystemClock
 from perdure.config import default_store
 from perdure.errors import RunNotFound, StoreUnreachable
 from perdure.operations import Operations
+from perdure.runtime.worker import Limits
 from perdure.store.open import open_store, store_path
 from perdure.store.protocol import PAGE, Filter
 
@@ -26,6 +27,7 @@ V = TypeVar("V")
 
 LOOKED_THROUGH = 1000
 """Runs among which similar ids are looked for."""
+CRASH_CAP = Limits().crash_cap
 GRACE = 10**9
 """No frozen worker is called dead by one that has just come to look."""
 
@@ -92,6 +94,12 @@ def live_workers(store: Store) -> dict[int, WorkerRow]:
     """Return the workers that live, by their keys."""
     dead = set(store.dead_workers(0, grace=GRACE))
     return {one.worker_key: one for one in store.list_workers() if one.worker_key not in dead and not one.stopped}
+
+
+def take_back(store: Store, run: RunRow) -> None:
+    """Take a run from its holder if that is dead, as the next worker would, so that it can be dealt with at once."""
+    if run.worker_key is not None and run.worker_key in store.dead_workers(0, grace=GRACE):
+        store.reclaim(0, [run.worker_key], cap=CRASH_CAP)
 
 
 def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -> T:

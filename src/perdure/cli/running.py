@@ -16,8 +16,10 @@ from perdure.cli.exits import Exit
 from perdure.cli.loading import load, load_workflow, read_input
 from perdure.cli.main import say
 from perdure.cli.options import debug_option, json_option, print_json, store_option
+from perdure.clock import SystemClock
 from perdure.engine import arun
 from perdure.errors import DefinitionError, NotSerializable, PerdureError, RunConflict, StoreError
+from perdure.model import ids
 from perdure.model.failures import encode_failure
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def run(
     definition = load_workflow(workflow)
     value = read_input(definition, given)
     made = None if tools is None else load(tools)
+    run_id = ids.run_id(SystemClock().now(), os.urandom) if run_id is None else run_id
     try:
         result = asyncio.run(
             _interruptible(
@@ -71,7 +74,7 @@ def run(
     return Exit.OK
 
 
-def _print_result(definition: Workflow[Any, Any], result: object, run_id: str | None, *, as_json: bool) -> None:
+def _print_result(definition: Workflow[Any, Any], result: object, run_id: str, *, as_json: bool) -> None:
     stored = describe.value(definition.output.encode(result))
     if as_json:
         print_json({"run_id": run_id, "status": "completed", "result": stored, "failure": None})
@@ -81,7 +84,7 @@ def _print_result(definition: Workflow[Any, Any], result: object, run_id: str | 
         print_json(stored)
 
 
-def _tell_failure(error: Exception, run_id: str | None, *, as_json: bool) -> None:
+def _tell_failure(error: Exception, run_id: str, *, as_json: bool) -> None:
     if as_json:
         code = error.code if isinstance(error, PerdureError) else "run_failed"
         print_json(
@@ -89,14 +92,10 @@ def _tell_failure(error: Exception, run_id: str | None, *, as_json: bool) -> Non
         )
 
 
-async def _interruptible(work: Coroutine[Any, Any, Any], run_id: str | None) -> Any:
+async def _interruptible(work: Coroutine[Any, Any, Any], run_id: str) -> Any:
     """Await something; the first Ctrl-C lets steps in flight finish, the second ends the process."""
     task = asyncio.ensure_future(work)
-    again = (
-        f"the same command goes on with run {run_id}"
-        if run_id
-        else "the run goes on with the next worker that knows it"
-    )
+    again = f"the same command with --run-id {run_id} goes on"
 
     def interrupt() -> None:
         if task.cancelling():

@@ -9,7 +9,7 @@ import click
 
 from perdure import describe
 from perdure.cli.exits import Exit
-from perdure.cli.opening import all_runs, existing_store
+from perdure.cli.opening import all_runs, existing_store, live_workers
 from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, count, span, state_of, status_part
@@ -51,6 +51,7 @@ def runs(*, status: tuple[str, ...], workflow: str | None, limit: int, store: st
     with existing_store(store) as opened:
         found = list(islice(all_runs(opened, where), limit + 1))
         now = opened.now()
+        alive = live_workers(opened)
     shown, more = found[:limit], len(found) > limit
     if as_json:
         for one in shown:
@@ -60,13 +61,15 @@ def runs(*, status: tuple[str, ...], workflow: str | None, limit: int, store: st
     if not shown:
         out.line(Part("no runs" + (" like that" if status or workflow else " yet"), "dim"))
         return Exit.OK
-    out.table(COLUMNS, [_row(one, now) for one in shown])
+    out.table(
+        COLUMNS, [_row(one, now, is_dead=one.worker_key is not None and one.worker_key not in alive) for one in shown]
+    )
     if more and out.is_terminal:
         out.line(Part(f"… and more; these are the newest {count(limit, 'run')}: --limit shows others", "dim"))
     return Exit.OK
 
 
-def _row(run: RunRow, now: int) -> tuple[Cell, ...]:
+def _row(run: RunRow, now: int, *, is_dead: bool) -> tuple[Cell, ...]:
     took = span(run.ended_at - run.created_at) if run.ended_at is not None else ""
     return (
         run.run_id,
@@ -74,5 +77,5 @@ def _row(run: RunRow, now: int) -> tuple[Cell, ...]:
         status_part(run.status),
         Part(ago(run.created_at, now), "dim"),
         Part(took, "dim"),
-        Part(state_of(run, now), "dim"),
+        Part("its process is gone", "warn") if is_dead else Part(state_of(run, now), "dim"),
     )

@@ -17,7 +17,6 @@ from perdure.cli.options import debug_option, store_option
 from perdure.cli.words import count
 from perdure.config import default_store
 from perdure.engine import Engine
-from perdure.model.durations import seconds
 from perdure.store.open import store_path
 
 if TYPE_CHECKING:
@@ -58,8 +57,6 @@ def worker(
     on with the next worker.
     """
     engine, workflows = load_engine(targets)
-    for name, given in (("--drain", drain), ("--grace", grace)):
-        seconds(given, what=name)
     if engine is None:
         target = store or default_store()
         engine = Engine(
@@ -75,7 +72,7 @@ def worker(
         what = targets[0]
     handler = _log_to_stderr()
     try:
-        left = asyncio.run(_serve(engine, what, drain, grace))
+        left = asyncio.run(engine.serve(drain, grace, ready=lambda: _started(what)))
     finally:
         logging.getLogger("perdure").removeHandler(handler)
     if left:
@@ -88,11 +85,8 @@ def worker(
     return Exit.OK
 
 
-async def _serve(engine: Engine, what: str, drain: str, grace: str) -> list[str]:
-    serving = asyncio.ensure_future(engine.serve(drain, grace))
-    await asyncio.sleep(0)
+def _started(what: str) -> None:
     say(f"worker {os.getpid()} executes {what}", "Ctrl-C or SIGTERM stops it")
-    return await serving
 
 
 def _names(workflows: list[Workflow[Any, Any]]) -> str:

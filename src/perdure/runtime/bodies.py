@@ -15,7 +15,6 @@ from perdure.model.ids import idempotency_key
 from perdure.runtime import points
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
 
     from perdure.model.records import Artifact
     from perdure.runtime.calls import StepCall
@@ -77,14 +76,7 @@ class Body:
         if not step.is_async:
             host.threads.submit(self, self.context, context)
         else:
-            try:
-                coro: Coroutine[Any, Any, Any] = self.context.run(
-                    step.invoke, call.prepared.args, call.prepared.kwargs, context
-                )
-            except BaseException as error:  # noqa: BLE001 - whatever a body raises is its outcome
-                self.end(None, error)
-                return
-            coro = self._contain(coro)
+            coro = self._contain(context)
             if _EAGER:
                 self.task = task = asyncio.Task(coro, loop=host.loop, context=self.context, eager_start=True)
                 if task.done():
@@ -107,10 +99,14 @@ class Body:
         """A sync body's thread is free again."""
         self.end(self.value, self.error)
 
-    async def _contain(self, coro: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - what the body returns
-        """Keep from the host's loop what a task would pass on to it, and end it."""
+    async def _contain(self, context: StepContext[Any]) -> Any:
+        """Execute an async body; keep from the host's loop what a task would pass on to it, and end it.
+
+        The body's own coroutine is made here, so that a task cancelled before it began leaves none behind.
+        """
+        call = self.call
         try:
-            return await coro
+            return await call.step.invoke(call.prepared.args, call.prepared.kwargs, context)
         except KeyboardInterrupt as error:
             if self.run.stopping:  # a person who is tired of waiting, not the body
                 raise

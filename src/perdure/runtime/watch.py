@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from perdure.errors import StoreError
+from perdure.errors import StoreError, StoreGone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +20,14 @@ TICK = 0.025
 
 
 class Watch:
-    """Calls its listeners on the loop, every ``TICK``, with whether the store has changed since the last time."""
+    """Calls its listeners on the loop, every ``TICK``, with whether the store has changed since the last time.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store) -> None:
+    If the store is not there any more, ``gone`` is told, once, and nothing is looked for again.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store, gone: Callable[[StoreGone], None]) -> None:
         self._loop = loop
+        self._gone = gone
         self._store = store
         self._listeners: list[Callable[[bool], None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -49,6 +53,10 @@ class Watch:
         try:
             changed = self._store.changed()
             self._failing = False
+        except StoreGone as error:
+            self.stop()
+            self._gone(error)
+            return
         except StoreError as error:
             if not self._failing:
                 logger.warning("the store cannot be read, looking again every %s s: %s", TICK, error)

@@ -468,6 +468,15 @@ class Worker:
         if not self._stopping:
             self._loop.create_task(self._register_again())
 
+    def store_gone(self) -> None:
+        """The store is gone: stop everything, and write nothing."""
+        self._stopping = self._retired = True
+        self._ending.set()
+        self._wake.set()
+        for run in list(self.running.values()):
+            run.drop(None)
+            self.run_lost(run, None)
+
     async def _register_again(self) -> None:
         while not self._stopping:
             try:

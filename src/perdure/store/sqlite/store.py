@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
+from perdure.errors import StoreGone
 from perdure.store.protocol import PAGE
 from perdure.store.sqlite import claims, commit, control, guard, inbox, reading, reclaim, runs
 from perdure.store.sqlite.connect import connect, open_file
@@ -106,7 +107,16 @@ class SqliteStore:
         return self._clock.now()
 
     def changed(self) -> bool:
-        """Whether anyone has committed anything since the last call."""
+        """Whether anyone has committed anything since the last call.
+
+        Raises:
+            StoreGone: the file of this name is not the one that was opened.
+        """
+        if self._file is not None and guard.identity(self.path) != self._file:
+            raise StoreGone(
+                f"the store was removed or replaced while it was open: {self.path}", store=str(self.path),
+                advice="what is written now would be lost; put the file back and start again",
+            )
         with self._reader as cursor:
             version = reading.data_version(cursor)
             before, self._data_version = self._data_version, version
