@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
+_elapsed: Callable[[], float] = time.monotonic
 if hasattr(time, "CLOCK_BOOTTIME"):
     _elapsed = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-else:
-    _elapsed = time.monotonic
 
 
 class SystemClock:

@@ -20,7 +20,7 @@ from perdure.errors import NotInRun, StepAborted
 from perdure.model.durations import to_datetime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Mapping, MutableMapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, MutableMapping
     from contextvars import Token
     from datetime import datetime
 
@@ -236,6 +236,11 @@ class StepLike(Protocol):
         ...
 
     @property
+    def definition(self) -> object:
+        """The same object for all variants of one step."""
+        ...
+
+    @property
     def name(self) -> str:
         """What the step is called in the log."""
         ...
@@ -364,10 +369,23 @@ class CurrentRun(Protocol):
 # -- where am I -----------------------------------------------------------------------------------
 
 
+class Generators(Protocol):
+    """The async generators that a run has open."""
+
+    def add(self, generator: AsyncGenerator[Any, Any], /) -> None:
+        """Note one on its first iteration."""
+        ...
+
+    def close(self) -> None:
+        """Close what is open, in order."""
+        ...
+
+
 class RunLoopBase(asyncio.AbstractEventLoop):
     """The event loop of one run; being the running loop is what makes code belong to the run."""
 
     run: CurrentRun  # pyright: ignore[reportUninitializedInstanceVariable] - the runtime sets it
+    asyncgens: Generators  # pyright: ignore[reportUninitializedInstanceVariable] - the runtime sets it
 
 
 class Fiber(Protocol):

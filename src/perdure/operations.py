@@ -245,11 +245,11 @@ class Operations:
             data = payloads.unpack(last, self.store.get_artifact)
             try:
                 return (_ANY if workflow is None else workflow.output).decode(data)
-            except Undecodable as error:
+            except Undecodable as misfit:
                 raise DriftError(
-                    f"run {run_id!r}: its recorded result does not decode as the workflow's type today: {error}",
+                    f"run {run_id!r}: its recorded result does not decode as the workflow's type today: {misfit}",
                     run_id=run_id, recorded=_shown(data), advice="the result is kept as it is; make the type accept it",
-                ) from error
+                ) from misfit
         said = payloads.fields(last.payload)
         reason = said.get("reason") or "no reason given"
         if last.kind == Kind.RUN_CANCELLED:
@@ -266,7 +266,8 @@ class Operations:
         failure = payloads.failure_of(last.payload)
         error = decode_failure(failure or b"{}")
         if isinstance(error, StepFailed):
-            error = RunFailed(error.message, run_id=run_id, **error.fields)
+            fields: dict[str, Any] = {**error.fields, "run_id": run_id}
+            error = RunFailed(error.message, **fields)
         steps = ", ".join(said.get("steps", ()))
         error.add_note(f"run {run_id!r} of {row.workflow} failed" + (f" in {steps}" if steps else ""))
         raise error

@@ -36,6 +36,7 @@ class Waiters:
         self._changes: list[asyncio.Future[None]] = []
         self._forget = watch.listen(self._look)
         self._checking = False
+        self._fault: Exception | None = None
         self._recent: OrderedDict[int, tuple[RunRow, Event]] = OrderedDict()
         self.poke = poke
 
@@ -58,6 +59,8 @@ class Waiters:
         future: asyncio.Future[Run | None] = self._loop.create_future()
         self._waiting.setdefault(run_key, []).append(future)
         try:
+            if self._fault is not None:
+                raise self._fault
             row = (await operations.call(lambda: operations.store.get_runs([run_key])))[0]
             if not future.done() and (row.status.terminal or row.status is Status.BLOCKED):
                 return await operations.result(row, workflow)
@@ -96,7 +99,8 @@ class Waiters:
         )
 
     def fail(self, error: Exception) -> None:
-        """Raise an error to everybody who waits."""
+        """Raise an error to everybody who waits, and who will."""
+        self._fault = error
         for futures in self._waiting.values():
             for future in futures:
                 if not future.done():

@@ -261,7 +261,7 @@ async def killer(n: int) -> None:
 @step
 async def stroll(n: int, *, ctx: Ctx = INJECTED) -> int:
     begin(ctx)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.02)
     return n + 1
 
 

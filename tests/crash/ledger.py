@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perdure import StepContext
 
 CLOCK = SystemClock()
-PATIENCE = 12.0
+PATIENCE = 40.0
 """Seconds after which a test gives up waiting: far more than anything takes on a busy machine."""
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import perdure
 from perdure import Engine
-from perdure.model.records import Event, Kind, RunRow
+from perdure.model.records import Event, Kind, RunRow, WorkerRow
 from perdure.store.open import open_store
 from tests.crash import apps
 from tests.crash.ledger import PATIENCE, Entry, Ledger
@@ -180,6 +180,14 @@ class Crew:
             store.close()
         assert row is not None
         return row
+
+    def workers(self) -> list[WorkerRow]:
+        """The workers that have registered."""
+        store = open_store(self.store)
+        try:
+            return store.list_workers()
+        finally:
+            store.close()
 
     def events(self, run_id: str) -> list[Event]:
         """Read a run's log."""

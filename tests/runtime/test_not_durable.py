@@ -133,7 +133,8 @@ def test_it_is_refused_with_advice(which, tmp_path):
             with pytest.raises(NotDurable) as caught:
                 await here.engine.run(offending, which, run_id="offends")
             assert "step" in caught.value.advice
-            assert (await here.engine.get("offends").view()).reason
+            failure = (await here.engine.get("offends").view()).failure
+            assert f"in {CASES[which][0].__name__}" in failure.decode(), "the place is not named"
             if CASES[which][1]:
                 with pytest.raises(NotDurable):
                     await here.engine.run(swallowing, which, run_id="swallows")

@@ -306,3 +306,12 @@ def test_nothing_is_left_running():
     before = threading.active_count()
     explore_crashes(planted.everything, 3)
     assert threading.active_count() <= before
+
+
+@workflow(queue="slow")
+async def queued(n: int) -> int:
+    return await planted.add(n, 1)
+
+
+def test_a_workflow_with_a_queue_of_its_own_is_taken_up_again():
+    assert explore_crashes(queued, 1, timeout=2).safe

@@ -7,6 +7,7 @@ import sys
 import types
 from typing import Any
 
+_MAIN = "__main__"
 _SHOWN = 120
 """Characters of a type's name in a message."""
 
@@ -16,6 +17,9 @@ def reference(thing: object) -> str | None:
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
+    loaded = sys.modules.get(module)
+    if loaded is not None and loaded is sys.modules.get(_MAIN):
+        module = _MAIN  # a script loaded under another name, as spawned processes and replays do
     ref = f"{module}:{name}"
     return ref if find(ref) is thing else None
 

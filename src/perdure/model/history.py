@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perdure.model import payloads
+from perdure.model.failures import failure_text
 from perdure.model.keys import step_name
 from perdure.model.records import Event, Kind, Status
 from perdure.model.replay import retry_at
@@ -102,11 +103,11 @@ def apply(view: RunView, event: Event) -> None:
         view.result = event
     elif kind in {Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED}:
         said = payloads.fields(event.payload)
-        view.reason = said.get("reason")
         view.failure = payloads.failure_of(event.payload)
+        view.reason = said.get("reason") or (failure_text(view.failure) if view.failure else None)
         view.failed_steps = said.get("steps", [])
     elif kind == Kind.RUN_RESUMED:
-        view.failure, view.reason, view.cancel_reason = None, None, None
+        view.failure, view.reason, view.cancel_reason, view.failed_steps = None, None, None, []
         for key in payloads.fields(event.payload).get("supersede", ()):
             if key in view.steps:
                 view.steps[key].status = "superseded"

@@ -128,10 +128,10 @@ class Replay:
     def next(self, calls: Container[str], timers: Container[str]) -> Event | None:
         """Return the next outcome to deliver, given the keys of what is asked for; None if there is none now."""
         if self.late:
-            for key, event in self.late.items():  # in order of seq
-                if key in calls or key in timers:
-                    del self.late[key]
-                    self.by_key.pop(key, None)
+            for late, event in self.late.items():  # in order of seq
+                if late in calls or late in timers:
+                    del self.late[late]
+                    self.by_key.pop(late, None)
                     return event
         outcomes = self._outcomes
         while self._position < len(outcomes):

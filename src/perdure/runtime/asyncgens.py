@@ -35,7 +35,7 @@ class _GoneLoop(RunLoopBase):
     run: Any = _GoneRun()
 
 
-_GONE = _GoneLoop()
+_GONE = _GoneLoop()  # type: ignore[abstract]  # nothing of a loop is needed
 
 
 class Opened:
@@ -82,7 +82,7 @@ def install() -> Callable[[], None]:
         if id(generator) in _ours:
             _ours.discard(id(generator))
             warn(
-                f"async generator {generator.__qualname__} of a workflow was dropped before it was exhausted; "
+                f"async generator {getattr(generator, '__qualname__', generator)} of a workflow was dropped before it was exhausted; "
                 "wrap it in contextlib.aclosing so that it is closed where you stop using it",
                 ResourceWarning, stacklevel=2,
             )

@@ -15,7 +15,6 @@ from perdure.model.ids import idempotency_key
 from perdure.runtime import points
 
 if TYPE_CHECKING:
-
     from perdure.model.records import Artifact
     from perdure.runtime.calls import StepCall
     from perdure.runtime.run import Run
@@ -78,7 +77,7 @@ class Body:
         else:
             coro = self._contain(context)
             if _EAGER:
-                self.task = task = asyncio.Task(coro, loop=host.loop, context=self.context, eager_start=True)
+                self.task = task = asyncio.Task(coro, loop=host.loop, context=self.context, eager_start=True)  # type: ignore[call-arg]  # since Python 3.12
                 if task.done():
                     self._task_done(task)
                     return

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnsafe
@@ -128,7 +129,7 @@ class Journal:
                 verb = self._verbs.popleft()
                 if verb.background or not inline:
                     self._busy = True
-                    self._threads.submit(_Job(verb.execute, lambda verb=verb: self._verb_done(verb)), copy_context(), None)
+                    self._threads.submit(_Job(verb.execute, partial(self._verb_done, verb)), copy_context(), None)
                     return
                 if not self._execute_inline(verb):
                     verb.background = True

@@ -59,7 +59,8 @@ class Run(CodeView):
         self.durable = self.seq
         self.inbox = row.inbox
         self.item: CommitItem | None = None
-        self.loop = RunLoop(self, int.from_bytes(sha256(row.uid).digest()[:5]))
+        # It has all the methods of a loop, most of them made by a loop over their names.
+        self.loop = RunLoop(self, int.from_bytes(sha256(row.uid).digest()[:5]))  # type: ignore[abstract]
         self.root: asyncio.Task[Any] | None = None
         self.activation = 0
         self.spins = 0
@@ -299,14 +300,14 @@ class Run(CodeView):
         while startable:
             call = startable[0]
             if call.cancelled:
-                startable.popleft()
+                _ = startable.popleft()
                 continue
             if call.barrier > self.durable and not host.journal.barrier(self):
                 self._arm()
                 return False
             if self.gone:
                 return False
-            startable.popleft()
+            _ = startable.popleft()
             if not host.owner.lease_ok():
                 startable.appendleft(call)
                 return False  # the next renewal says whether the run is still ours, and advances it

@@ -327,7 +327,7 @@ class RunLoop(RunLoopBase):
                 if not task.done():
                     _close(task)
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
-                task._log_traceback = False  # type: ignore[attr-defined]
+                task._log_traceback = False
             self.asyncgens.close()
         finally:
             events._set_running_loop(host)
@@ -370,7 +370,7 @@ def _close(task: RunTask) -> None:
     waiter = task._fut_waiter  # type: ignore[attr-defined]
     for _ in range(CLOSE_TRIES):
         try:
-            coro.close()  # type: ignore[union-attr]
+            coro.close()
         except BaseException:  # noqa: BLE001, PERF203, S112 - dropped on purpose, it awaits in a finally: again
             continue
         break

@@ -88,7 +88,7 @@ class Worker:
         self._unwatch: Callable[[], None] | None = None
         self._told = ended
         self._loop = asyncio.get_running_loop()
-        self._routes = [Route(n, v, "", namespace) for n, v in definitions]
+        self._routes = [Route(n, v, d.queue, namespace) for (n, v), d in definitions.items()]
         self._threads = Threads(self._loop, limits.threads)
         self._fiber_threads = Threads(self._loop, 1 << 30, "perdure-workflow")
         self.host = Host(
@@ -101,6 +101,7 @@ class Worker:
         self._heartbeat: Heartbeat | None = None
         self._wake = asyncio.Event()
         self._stopping = False
+        self._registering: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
         self._lost = False
         self._retired = False
@@ -466,7 +467,7 @@ class Worker:
             run.drop(None)
             self.run_lost(run, None)
         if not self._stopping:
-            self._loop.create_task(self._register_again())
+            self._registering = self._loop.create_task(self._register_again())
 
     def store_gone(self) -> None:
         """The store is gone: stop everything, and write nothing."""

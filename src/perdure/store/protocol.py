@@ -69,11 +69,19 @@ class Store(Protocol):
     url: str
     inline: bool
     """Whether verbs are quick enough to be called on an event loop."""
-    hasty: bool
-    """While it is True, verbs called by the thread that set it wait for no lock: ``StoreBusy`` is raised at once, and
-    nothing was done."""
 
     # -- the store itself
+
+    @property
+    def hasty(self) -> bool:
+        """While it is True, verbs called by the thread that set it wait for no lock.
+
+        ``StoreBusy`` is raised at once instead, and nothing was done.
+        """
+        ...
+
+    @hasty.setter
+    def hasty(self, hasty: bool, /) -> None: ...
 
     def close(self) -> None:
         """Let go of every connection; idempotent."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from perdure.workflow import Workflow
 
 RUN_ID = "explored"
-UID = bytes(range(16))
 REHEARSALS = 5
 """How often the first log is replayed: what depends on addresses in memory needs several chances to differ."""
 CRASH_CAP = 1_000_000
@@ -109,8 +108,8 @@ def explore_crashes(  # noqa: PLR0913 - options
             opened: Store = open_store(Path(folder) / "explored.db", durability="process", clock=clock)
         else:
             opened = store(clock)
-        with closing(opened):
-            explorer = _Explorer(workflow, value, opened, clock, start, tools, ledger, check, timeout)
+        explorer = _Explorer(workflow, value, opened, clock, start, tools, ledger, check, timeout)
+        with closing(opened), closing(explorer):
             explorer.explore(limit)
         report = explorer.report
     if not report.safe:
@@ -154,6 +153,12 @@ class _Explorer:
         self._start, self._tools, self._ledger, self._check, self._timeout = start, tools, ledger, check, timeout
         self._numbers = itertools.count(1)
         self._expected: Event | None = None
+        self._stage = asyncio.new_event_loop()
+        """Where logs are replayed."""
+
+    def close(self) -> None:
+        """Let go of what it opened."""
+        self._stage.close()
 
     def explore(self, limit: int | None) -> None:
         """Fill the report."""
@@ -210,7 +215,6 @@ class _Explorer:
             tools,
             RUN_ID,
             f"crash-{next(self._numbers)}",
-            UID,
             witness,
             self._timeout,
         )
@@ -316,7 +320,7 @@ class _Explorer:
 
     def _rehearse(self, lived: _Lived) -> str | None:
         assert lived.row is not None
-        return asyncio.run(rehearse(self._workflow, lived.row, lived.events, self._store))
+        return self._stage.run_until_complete(rehearse(self._workflow, lived.row, lived.events, self._store))
 
     def _rehearse_often(self, lived: _Lived) -> list[str]:
         problems: dict[str, None] = {}

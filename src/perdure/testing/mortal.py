@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from perdure.errors import StoreError
 from perdure.model.records import Kind, Verdict
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from perdure.context import StepContext
     from perdure.model.records import Claim, CommitItem, Created, Event, NewRun
     from perdure.store.protocol import Store
+
+T = TypeVar("T")
 
 Place = Literal["before", "after", "inside"]
 
@@ -86,17 +89,14 @@ class Witness:
 class MortalStore:
     """Passes everything on to a store that outlives it, counts the writes of the run, and dies as planned.
 
-    Every run created through it has the same uid, so that lives can be compared to the byte.
+    A run's uid is made of its id, so that different lives of it can be compared to the byte.
     """
 
-    def __init__(
-        self, inner: Store, uid: bytes, witness: Witness, plan: Plan | None, die: Callable[[str], NoReturn]
-    ) -> None:
+    def __init__(self, inner: Store, witness: Witness, plan: Plan | None, die: Callable[[str], NoReturn]) -> None:
         self.inner = inner
         self.alive = True
         self.writes = 0
         self.claims: set[int] = set()
-        self._uid = uid
         self._witness = witness
         self._plan = plan
         self._die = die
@@ -129,9 +129,8 @@ class MortalStore:
 
     def create_runs(self, new: Sequence[NewRun], /, **options: Any) -> list[Created]:
         """Create the run."""
-        new = [run._replace(uid=self._uid) for run in new]
-        created: list[Created] = self._write("the run is created", lambda: self.inner.create_runs(new, **options))
-        return created
+        new = [run._replace(uid=sha256(run.run_id.encode()).digest()[: len(run.uid)]) for run in new]
+        return self._write(lambda: "the run is created", lambda: self.inner.create_runs(new, **options))
 
     def commit(self, items: Sequence[CommitItem], **options: Any) -> list[Verdict]:
         """Write events, and tell the witness what is acknowledged."""
@@ -143,10 +142,7 @@ class MortalStore:
                     self._witness.committed(item.events)
             return verdicts
 
-        verdicts: list[Verdict] = self._write(
-            "commit of " + ", ".join(_said(event) for item in items for event in item.events), commit
-        )
-        return verdicts
+        return self._write(lambda: "commit of " + ", ".join(_said(e) for item in items for e in item.events), commit)
 
     def claim_runs(self, *args: Any, **options: Any) -> list[Claim]:
         """Claim; it counts if it finds something. Before it, all is as it was after the last write."""
@@ -155,10 +151,10 @@ class MortalStore:
         if claims:
             self.writes += 1
             self.claims.add(self.writes)
-            self._dies_here("after", "the run is claimed")
+            self._dies_here("after", lambda: "the run is claimed")
         return claims
 
-    def _write(self, what: str, verb: Callable[[], Any]) -> Any:
+    def _write(self, what: Callable[[], str], verb: Callable[[], T]) -> T:
         self._look()
         self.writes += 1
         if self.doomed is not None:
@@ -172,10 +168,10 @@ class MortalStore:
         self._dies_here("after", what)
         return result
 
-    def _dies_here(self, place: Place, what: str) -> None:
+    def _dies_here(self, place: Place, what: Callable[[], str]) -> None:
         plan = self._plan
         if plan is not None and plan.place == place and plan.number == self.writes:
-            self._die(what)
+            self._die(what())
 
 
 def _said(event: Event) -> str:

@@ -40,7 +40,6 @@ class Setting:
     tools: Any
     run_id: str
     namespace: str
-    uid: bytes
     witness: Witness
     timeout: float
 
@@ -76,7 +75,7 @@ class Process:
         setting = self.setting
         setting.witness.new_process()
         self._thread = get_ident()
-        self._store = MortalStore(setting.store, setting.uid, setting.witness, self.plan, self._die)
+        self._store = MortalStore(setting.store, setting.witness, self.plan, self._die)
         store: Any = self._store
         self._engine = Engine(
             store,
@@ -91,8 +90,6 @@ class Process:
         try:
             loop.run_until_complete(self._main())
             late.cancel()
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
         except Death:
             self._perish()
         finally:
@@ -110,6 +107,8 @@ class Process:
             self.error = error
         passing.cancel()
         await engine.stop()
+        await self._loop.shutdown_asyncgens()
+        await self._loop.shutdown_default_executor()
 
     @property
     def claims(self) -> set[int]:

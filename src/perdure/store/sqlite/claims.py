@@ -93,7 +93,7 @@ def _holds_suspect(cursor: apsw.Cursor, worker_key: int) -> bool:
 def _check_mark(cursor: apsw.Cursor, run_key: int, log: list[Event], seq: int, mark: bytes) -> None:
     """Compare a log with what the run's row says of it."""
     if 0 < seq <= len(log):
-        found = log[seq - 1].hash
+        found: bytes | None = log[seq - 1].hash
     else:
         marks = fetch(cursor, QUERIES["read_marks"], (run_key, seq, seq))
         found = marks[0][2] if marks else None

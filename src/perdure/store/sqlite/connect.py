@@ -41,6 +41,8 @@ def open_file(
         StoreError: see ``perdure.store.open.open_store``.
     """
     _require_library()
+    if guard.was_inherited(path):
+        guard.refuse_fork(str(path))
     files.refuse_network(path)
     # One at a time: between making a file and opening it, closing our descriptor would drop another thread's locks.
     with _opening:

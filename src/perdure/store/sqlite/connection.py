@@ -33,6 +33,9 @@ CHECKPOINT_PAGES: Final = 1000
 _WAL_BYTES: Final = 5 * 1024 * 1024
 """A little more than the log grows to between checkpoints: overwriting blocks syncs faster than appending them."""
 
+_FORK_PATIENCE: Final = 0.2
+"""Seconds a fork waits for a connection that is in use."""
+
 
 class Link:
     """A connection that is opened when it is first used, and again after it failed."""
@@ -47,6 +50,8 @@ class Link:
         self._mutex = threading.Lock()
         self._pid = getpid()
         self._closed = False
+        self.opened = 0
+        """How often a connection was opened; what one connection counts says nothing about another's."""
         guard.keep_through_fork(self)
         if connection is not None:
             self._adopt(connection)
@@ -60,9 +65,21 @@ class Link:
             self._drop()
 
     def _adopt(self, connection: apsw.Connection) -> apsw.Cursor:
+        self.opened += 1
         self._connection = connection
         self._cursor = connection.cursor()
         return self._cursor
+
+    def pause(self) -> bool:
+        """Before a fork: close the connection and keep everybody off it; False if it stays in use."""
+        if getpid() != self._pid or not self._mutex.acquire(timeout=_FORK_PATIENCE):
+            return False
+        self._drop()
+        return True
+
+    def go_on(self) -> None:
+        """After the fork, in the parent: the connection is opened again when it is next used."""
+        self._mutex.release()
 
     def _drop(self) -> None:
         connection, self._connection, self._cursor = self._connection, None, None
@@ -96,7 +113,6 @@ class Link:
         if isinstance(error, apsw.IOError | apsw.CorruptError):
             self._drop()
 
-
 class Reader(Link):
     """``with reader as cursor:`` reads; every statement sees what was committed before it began."""
 
@@ -112,7 +128,6 @@ class Reader(Link):
                 raise translate(error, str(self.path)) from error
         finally:
             self._mutex.release()
-
 
 class Writer(Link):
     """``with writer as cursor:`` is one transaction, committed at the end or rolled back whole.
@@ -267,7 +282,6 @@ class Writer(Link):
             self._extended = True
             with suppress(OSError):
                 _fill(f"{self.path}-wal")
-
 
 def _fill(log: str) -> None:
     # The log itself is never locked (only the database and its -shm file are), so opening and closing it is safe.

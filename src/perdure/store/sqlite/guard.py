@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 from urllib.parse import unquote
 
 from perdure.errors import StoreUnsafe
@@ -87,13 +87,51 @@ def _check(target: object) -> None:
 
 # -- fork ----------------------------------------------------------------------------------------
 
-_handles: weakref.WeakSet[object] = weakref.WeakSet()
+
+
+class Handle(Protocol):
+    """Something that holds a connection."""
+
+    path: Path
+
+    def pause(self) -> bool:
+        """Close the connection and keep everybody off it; False if it is in use."""
+
+    def go_on(self) -> None:
+        """Let it be used (and opened) again."""
+
+
+_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+_paused: list[Handle] = []
+_inherited: set[tuple[int, int]] = set()
+"""Files to which this process, a forked child, has inherited connections that were in use."""
 _after_fork: list[Callable[[], None]] = []
 
 
-def keep_through_fork(handle: object) -> None:
-    """Never let a forked child close ``handle``, not even at exit: it may hold anything, in whatever state."""
+def keep_through_fork(handle: Handle) -> None:
+    """Pause ``handle`` while the process forks; if it cannot be paused, never let the child close it.
+
+    SQLite keeps account of its locks per process. A child in which connections to a file are open takes locks for
+    held that are its parent's, so it would use the file unprotected, and at exit it would act on transactions that
+    are not its own. Hence no connection is open during a fork, if that can be had within a moment.
+    """
     _handles.add(handle)
+
+
+def was_inherited(path: Path) -> bool:
+    """Whether this process was forked while the file was in use."""
+    return bool(_inherited) and identity(path) in _inherited
+
+
+def _before() -> None:
+    for handle in list(_handles):
+        if handle.pause():
+            _paused.append(handle)
+
+
+def _in_parent() -> None:
+    while _paused:
+        _paused.pop().go_on()
 
 
 def call_after_fork(function: Callable[[], None]) -> None:
@@ -105,15 +143,18 @@ def _in_child() -> None:
     global _lock  # noqa: PLW0603 - another thread of the parent may have held it
     _lock = threading.Lock()
     for handle in list(_handles):
+        if handle not in _paused and (file := identity(handle.path)) is not None:
+            _inherited.add(file)
         # One reference that nobody gives back: neither garbage collection nor the interpreter's end frees it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
+    _paused.clear()
     _open.clear()
     for function in _after_fork:
         function()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
 def refuse_fork(store: str) -> NoReturn:

@@ -59,9 +59,11 @@ class SqliteStore:
             guard.protect(self._file)
 
         def writing() -> apsw.Connection:
+            self._require_file()
             return connect(path, durability=durability, vfs=vfs)
 
         def reading_only() -> apsw.Connection:
+            self._require_file()
             return connect(path, query_only=True, vfs=vfs)
 
         self._writer = Writer(path, writing, first)
@@ -70,7 +72,7 @@ class SqliteStore:
         self._routes = Routes(self._writer)
         self._workers = Workers(path, self._writer, self._heart, self._reader, synced=durability == "disk")
         self._clock = clock or SystemClock()
-        self._data_version = -1
+        self._data_version = (0, -1)
 
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"
@@ -112,15 +114,18 @@ class SqliteStore:
         Raises:
             StoreGone: the file of this name is not the one that was opened.
         """
+        self._require_file()
+        with self._reader as cursor:
+            version = self._reader.opened, reading.data_version(cursor)
+            before, self._data_version = self._data_version, version
+        return version != before
+
+    def _require_file(self) -> None:
         if self._file is not None and guard.identity(self.path) != self._file:
             raise StoreGone(
                 f"the store was removed or replaced while it was open: {self.path}", store=str(self.path),
                 advice="what is written now would be lost; put the file back and start again",
             )
-        with self._reader as cursor:
-            version = reading.data_version(cursor)
-            before, self._data_version = self._data_version, version
-        return version != before
 
     # -- workers
 
