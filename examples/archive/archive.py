@@ -1,7 +1,4 @@
-"""Hash and compress every file under a folder; killed at any moment, the same command goes on where it was.
-
-    python examples/archive/archive.py FOLDER OUT
-"""
+"""Hash and compress every file under a folder; killed at any moment, the same command goes on where it was."""
 
 from __future__ import annotations
 
@@ -244,9 +241,9 @@ def _sync_folder(folder: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Archive a folder, or go on with it; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="archive.py", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="archive.py", description=__doc__)
     parser.add_argument("folder", type=Path, help="what is archived")
-    parser.add_argument("out", type=Path, help="where to: objects/, manifest.jsonl, and the store unless told otherwise")
+    parser.add_argument("out", type=Path, help="where to: objects/, manifest.jsonl, and by default the store")
     parser.add_argument("--store", help="where the run is remembered; by default OUT/archive.db")
     parser.add_argument("--run-id", default="archive", help="another one archives the folder anew (default: archive)")
     options = parser.parse_args(arguments)

@@ -234,3 +234,35 @@ def test_a_sync_workflow_is_replayed_too(perdure):
 
 def test_a_run_or_a_history_must_be_named(perdure):
     assert perdure("replay").exit_code == 2
+
+
+UNTYPED = """
+from __future__ import annotations
+from dataclasses import dataclass
+import perdure
+from perdure import step, workflow
+
+@dataclass
+class Parcel:
+    label: str
+
+@step
+async def send(parcel):
+    return parcel
+
+@workflow
+async def post() -> str:
+    return (await send(Parcel("x" * 3000))).label[:3]
+
+if __name__ == "__main__":
+    print(perdure.run(post, run_id="p", store="s.db"))
+"""
+
+
+def test_values_that_name_classes_of_a_script_replay_as_they_were(tmp_path, start):
+    (tmp_path / "post.py").write_text(UNTYPED, encoding="utf-8")
+    environ = {**os.environ, "PYTHONPATH": str(tree.PACKAGE.parent)}
+    subprocess.run([sys.executable, "post.py"], cwd=tmp_path, env=environ, check=True, timeout=20)
+    child = start("replay", "p", "--store", tmp_path / "s.db", "--json")
+    out, _ = child.communicate(timeout=20)
+    assert (child.returncode, json.loads(out)["verdict"]) == (0, "same")

@@ -362,13 +362,27 @@ async def nap(seconds: float) -> str:
     return "awake"
 
 
-@step
-async def interrupted(n: int, *, ctx: Ctx = INJECTED) -> int:
-    raise NotImplementedError
-
-
 WORKFLOWS: list[Workflow[Any, Any]] = [
-    journey, five, short, gated, deaf, tidy, tidy_sync, blocking, long_step, gated_big, ticking, forking, killer, slow, retried, retried_branches,
-    after_nothing, only_once, persistent, nap, *outcomes.WORKFLOWS,
+    journey,
+    five,
+    short,
+    gated,
+    deaf,
+    tidy,
+    tidy_sync,
+    blocking,
+    long_step,
+    gated_big,
+    ticking,
+    forking,
+    killer,
+    slow,
+    retried,
+    retried_branches,
+    after_nothing,
+    only_once,
+    persistent,
+    nap,
+    *outcomes.WORKFLOWS,
 ]
 BY_NAME = {one.name: one for one in WORKFLOWS}

@@ -72,6 +72,13 @@ class Ledger:
             self._bell = os.open(self.bell, os.O_RDWR | os.O_NONBLOCK)
             self._gate = os.open(self.gate, os.O_RDWR | os.O_NONBLOCK)
 
+    def close(self) -> None:
+        """Let the descriptors go."""
+        if self._pid == os.getpid():
+            self._pid = 0
+            os.close(self._bell)
+            os.close(self._gate)
+
     # -- what bodies do
 
     def note(self, what: str, ctx: StepContext[Any]) -> None:
@@ -115,7 +122,7 @@ class Ledger:
         """The same for sync bodies, deaf to everything."""
         self._open()
         while True:
-            select.select([self._gate], [], [])
+            _wait(self._gate)
             with suppress(BlockingIOError):
                 if os.read(self._gate, 1):
                     return
@@ -132,6 +139,8 @@ class Ledger:
         with Path(self.file).open("rb") as file:
             file.seek(self._read)
             for line in file:
+                if not line.endswith(b"\n"):
+                    break  # it is being written
                 self._read += len(line)
                 self._entries.append(Entry(**json.loads(line)))
         found = self._entries
@@ -149,9 +158,10 @@ class Ledger:
                 return entries
             left = deadline - CLOCK.monotonic()
             if left <= 0:
-                msg = f"not seen in {timeout} s; the ledger says {[(e.what, e.pid, e.run, e.key) for e in entries[-20:]]}"
+                last = [(e.what, e.pid, e.run, e.key) for e in entries[-20:]]
+                msg = f"not seen in {timeout} s; the ledger says {last}"
                 raise AssertionError(msg)
-            select.select([self._bell], [], [], left)
+            _wait(self._bell, left)
             with suppress(BlockingIOError):
                 os.read(self._bell, 65_536)
 
@@ -160,3 +170,10 @@ class Ledger:
         fields["what"] = what
         self.until(lambda all_: sum(all(getattr(e, k) == v for k, v in fields.items()) for e in all_) >= times, timeout)
         return self.entries(**fields)
+
+
+def _wait(descriptor: int, timeout: float | None = None) -> None:
+    """Wait until there is something to read."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    poll.poll(None if timeout is None else 1000 * timeout)

@@ -133,6 +133,7 @@ class Crew:
 
     def enqueue(self, name: str, value: object, *run_ids: str, **options: Any) -> None:
         """Enqueue runs, from this process."""
+
         async def enqueue() -> None:
             async with Engine(self.store).client() as client:
                 if options:
@@ -140,30 +141,37 @@ class Crew:
                         await client.enqueue(apps.BY_NAME[name], value, run_id=run_id, **options)
                 else:
                     await client.enqueue_many(apps.BY_NAME[name], [value] * len(run_ids), run_ids=run_ids)
+
         asyncio.run(enqueue())
 
     def cancel(self, run_id: str, reason: str = "") -> None:
         """Cancel a run, from this process."""
+
         async def cancel() -> None:
             async with Engine(self.store).client() as client:
                 await client.get(run_id).cancel(reason)
+
         asyncio.run(cancel())
 
     def outcome(self, run_id: str, timeout: float = PATIENCE) -> Any:
         """Wait for a run and return its result, or raise what it ended with."""
+
         async def wait() -> Any:
             async with Engine(self.store, workflows=apps.WORKFLOWS).client() as client:
                 return await client.get(run_id, None).result(timeout)
+
         return asyncio.run(wait())
 
     def all_ended(self, *run_ids: str, timeout: float = PATIENCE) -> dict[str, RunRow]:
         """Wait until all these runs have ended or are blocked; returns their rows."""
+
         async def wait() -> dict[str, RunRow]:
             async with Engine(self.store, workflows=apps.WORKFLOWS).client() as client:
                 handles = [client.get(one) for one in run_ids]
                 async with asyncio.timeout(timeout):
                     await asyncio.gather(*(handle.result() for handle in handles), return_exceptions=True)
                 return {handle.run_id: await handle.row() for handle in handles}
+
         return asyncio.run(wait())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -223,6 +231,8 @@ class Crew:
         for process in self.processes:
             process.join(PATIENCE)
             process.close()
+        self.processes.clear()
+        self.ledger.close()
 
 
 class _Look:
@@ -241,9 +251,9 @@ def _vandalise(store: str, sql: str, values: tuple[object, ...]) -> None:
     connection.close()
 
 
-def ended(process: BaseProcess) -> int:
+def ended(process: BaseProcess, timeout: float = PATIENCE) -> int:
     """Wait for a process's end; returns its exit code, or minus the signal that ended it."""
-    process.join(PATIENCE)
+    process.join(timeout)
     if process.exitcode is None:
         os.kill(process.pid or 0, signal.SIGUSR1)  # its stacks go to stderr
         process.join(1)

@@ -1,4 +1,4 @@
-"""O30, G16: the code changes while runs are in flight. What still fits goes on; what nobody has is left alone and shown."""
+"""O30, G16: the code changes while runs are in flight. What still fits goes on; what nobody has is left alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.crash.procs import Crew
 
 pytestmark = pytest.mark.crash
 
-CODE = '''
+CODE = """
 import asyncio, sys
 from perdure import Engine, step, workflow, sleep
 
@@ -45,7 +45,7 @@ async def main(store, what):
             await asyncio.to_thread(sys.stdin.readline)
 
 asyncio.run(main(*sys.argv[1:]))
-'''
+"""
 
 
 class App:
@@ -142,5 +142,3 @@ def _now() -> int:
     from perdure.clock import SystemClock
 
     return SystemClock().now()
-
-

@@ -27,7 +27,8 @@ def small_disk(at: Path, size: str) -> Iterator[Path]:
     """A file system of its own, or a skipped test where that is not allowed."""
     at.mkdir()
     try:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", at], capture_output=True, check=False)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", at]
+        done = subprocess.run(mount, capture_output=True, check=False)
     except OSError:
         pytest.skip("there is no mount command")
     if done.returncode != 0:
@@ -78,8 +79,11 @@ def test_runs_outlive_a_full_disk(tmp_path: Path, leases: float) -> None:
             crew.close()
 
 
-def test_a_lock_held_by_another_program_for_three_seconds_fails_nothing_and_stalls_no_step(crew: Crew) -> None:
-    worker = crew.worker(lease=10.0, heartbeat=1.0)
+@pytest.mark.parametrize("lease", [10.0, 1.0], ids=["within-the-lease", "past-the-lease"])
+def test_a_lock_held_by_another_program_for_three_seconds_fails_nothing_and_stalls_no_step(
+    crew: Crew, lease: float
+) -> None:
+    worker = crew.worker(lease=lease, heartbeat=lease / 3)
     crew.enqueue("ticking", 3.5, "ticks")
     crew.enqueue("gated", 1, "r")
     crew.ledger.until_said("begin", run="r", key="wait_at_gate#1")
@@ -148,4 +152,5 @@ def test_a_waiter_in_the_same_process_hears_that_the_file_is_gone(crew: Crew) ->
             os.rename(crew.store, crew.store + ".gone")  # noqa: PTH104
             with pytest.raises(errors.StoreGone, match="removed or replaced"):
                 await asyncio.wait_for(waiting, 10)
+
     asyncio.run(main())

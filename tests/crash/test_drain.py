@@ -1,4 +1,4 @@
-"""G9, and O01, O08, O09: a worker that is asked to stop finishes what it may, keeps what it must, gives back the rest."""
+"""G9, O01, O08, O09: a worker asked to stop finishes what it may, keeps what it must, gives back the rest."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ CLOCK = SystemClock()
 RUNS = [f"r{n}" for n in range(400)]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("workers", [2, 4])
 def test_workers_share_a_file_without_a_failure_or_a_repeat(crew: Crew, workers: int) -> None:
     fleet = [crew.worker(concurrency=20) for _ in range(workers)]
@@ -40,17 +40,18 @@ def test_workers_share_a_file_without_a_failure_or_a_repeat(crew: Crew, workers:
     assert [ended(process) for process in fleet] == [0] * workers
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_workers_are_killed_and_replaced_at_random_and_every_run_completes(crew: Crew) -> None:
+    # Killed ten times a second, an innocent run may well see five holders die in a row: hence the high cap.
     chance = random.Random(7)  # noqa: S311 - repeatable on purpose
-    fleet = [crew.worker(up=False, concurrency=10) for _ in range(4)]
+    fleet = [crew.worker(up=False, concurrency=10, crash_cap=100) for _ in range(4)]
     crew.enqueue("slow", 0, *RUNS[:200])
     kills = 100 if os.environ.get("PERDURE_STORM") else 12
     for n in range(kills):
-        crew.ledger.until_said("begin", 20 * (n + 1))
+        crew.ledger.until_said("begin", 240 * (n + 1) // kills)
         time.sleep(chance.random() / 20)
         fleet.pop(chance.randrange(4)).kill()
-        fleet.append(crew.worker(up=False, concurrency=10))
+        fleet.append(crew.worker(up=False, concurrency=10, crash_cap=100))
     rows = crew.all_ended(*RUNS[:200])
     assert Counter(row.status for row in rows.values()) == {Status.COMPLETED: 200}
     entries = crew.ledger.entries()
@@ -59,7 +60,7 @@ def test_workers_are_killed_and_replaced_at_random_and_every_run_completes(crew:
     print(f"{kills} kills, {len([e for e in entries if e.what == 'begin']) - 800} bodies ran again")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_six_workers_that_find_fifty_orphans_at_one_instant_run_each_of_them_once(tmp_path: Path) -> None:
     orphans = [f"r{n}" for n in range(50)]
     for turn in range(20 if os.environ.get("PERDURE_STORM") else 3):
@@ -101,7 +102,7 @@ def test_an_orphan_is_found_though_its_worker_has_a_namesake_or_no_row(crew: Cre
     audit(crew, "orphan", crew.ledger.entries())
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_run_that_kills_its_workers_is_blocked_and_the_innocent_complete(crew: Crew) -> None:
     innocent = [f"r{n}" for n in range(50)]
     crew.enqueue("slow", 0, *innocent[:25])

@@ -33,9 +33,10 @@ def _check_integrity(crew: Any) -> None:
     crew.ledger.write("integrity", key=str(connection.execute("PRAGMA integrity_check").get))
 
 
+@pytest.mark.timeout(ROUNDS + 100)
 def test_children_forked_beside_an_engine_use_the_store_by_themselves(crew: Crew) -> None:
     process = crew.start(_parent, crew)
-    assert ended(process) == 0
+    assert ended(process, timeout=ROUNDS + 60) == 0
     said = {entry.key for entry in crew.ledger.entries("child")}
     assert said == {"StoreUnsafe, then re-opened"}, said
     assert len(crew.ledger.entries("child")) == CHILDREN * ROUNDS
@@ -64,6 +65,7 @@ def _parent(crew: Any) -> None:
                 for pid in pids:
                     _, status = await asyncio.to_thread(os.waitpid, pid, 0)
                     assert status == 0, status
+
     asyncio.run(main())
 
 

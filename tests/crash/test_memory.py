@@ -24,7 +24,7 @@ def resident() -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_five_thousand_runs_leave_no_memory_behind(crew: Crew) -> None:
     process = crew.start(_many, crew)
     crew.ledger.until_said("memory", timeout=100)
@@ -38,6 +38,7 @@ def _many(crew: Any) -> None:
     async def main() -> None:
         # Enqueued by one engine and executed by another, whose memory is looked at: nobody waits for results there.
         async with make_engine(crew.store, crew.ledger, durability="process") as engine:
+
             async def execute(count: int) -> float:
                 for _ in range(0, count, 500):
                     handles = await engine.enqueue_many(apps.short, range(500))

@@ -27,7 +27,7 @@ if typing.TYPE_CHECKING:
 
 _SCALARS: frozenset[Any] = frozenset({str, int, bool, float, type(None)})
 _SPACE = 0x20
-_ADVICE = "the type changed since it was written: make new fields optional, or give upcast= to turn old values into new"
+_ADVICE = "the type changed since it was written: make new fields optional, or let a validator take the old form"
 
 
 class ValueCodec:
@@ -106,7 +106,7 @@ class ValueCodec:
         if typed is None:
             return None
         try:
-            # Field names rather than aliases: the two kinds of alias need not agree, and names are what `upcast` sees.
+            # Field names rather than aliases: the two kinds of alias need not agree, and names are what the code has.
             # Its warnings are not needed: what they warn of does not compare equal.
             data = typed[0](value, by_alias=False, round_trip=True, warnings=False)
             return data, typed[1](data, by_alias=True, by_name=True)

@@ -49,7 +49,7 @@ class Replay:
     """
 
     __slots__ = (
-        "_outcomes", "_position", "accept_drift", "attempts", "by_key", "cancelled", "claims", "late", "paused", "python", "started_at",
+        "_outcomes", "_position", "accept_drift", "attempts", "by_key", "cancelled", "late", "paused", "python", "started_at",
     )
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -63,8 +63,9 @@ class Replay:
         self.python = ""
         self.cancelled: Event | None = None
         self.accept_drift = False
-        self.claims: list[Event] = []
         ended_at = 0
+        claimed: Event | None = None
+        claimed_before: Event | None = None
         for event in events:
             kind = event.kind
             if kind == Kind.STEP_FAILED and (next_at := retry_at(event)) is not None:
@@ -78,12 +79,14 @@ class Replay:
                 self._attempts(event).started = event.attempt or 0
             elif kind == Kind.RUN_CLAIMED:
                 self.started_at = self.started_at or event.at
-                self.claims.append(event)
+                claimed_before, claimed = claimed, event
             elif kind in {Kind.RUN_FAILED, Kind.RUN_BLOCKED, Kind.RUN_CANCELLED}:
                 ended_at = event.at
             elif kind == Kind.RUN_RESUMED:
                 self.paused += event.at - ended_at if ended_at else 0
                 self._supersede(event)
+        if claimed_before is not None:
+            self.python = str(json.loads(claimed_before.payload or b"{}").get("python", ""))
         self.cancelled = next((event for event in self._outcomes if event.kind == Kind.CANCEL_DELIVERED), None)
 
     def _attempts(self, event: Event) -> Attempts:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PATHS: dict[str, Callable[[str], object]] = {
     kind.__name__: kind for kind in (PosixPath, PurePosixPath, PureWindowsPath, WindowsPath)
 }
-_ADVICE = "the code that wrote it had other types, or the bytes are damaged; run the version that wrote it, or upcast"
+_ADVICE = "the code that wrote it had other types, or the bytes are damaged; run the version that wrote it"
 
 
 def loads(data: bytes) -> Any:

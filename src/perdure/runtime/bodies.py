@@ -177,8 +177,8 @@ class Body:
 
     def progress(self, value: object) -> None:
         """Record how far the attempt is."""
-        self.run.progress(self, value)
+        self.run.code.progress(self, value)
 
     def artifact(self, name: str, data: bytes) -> None:
         """Keep bytes with the step's outcome."""
-        self.run.named_artifact(self, name, data)
+        self.run.code.artifact(self, name, data)

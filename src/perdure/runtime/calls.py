@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from types import CodeType
 
+    from perdure.context import StepLike
     from perdure.model.arguments import Prepared
     from perdure.runtime.bodies import Body
     from perdure.runtime.run import Run
-    from perdure.workflow import Step
 
 _NO_CONTEXT = Context()
 
@@ -64,7 +64,7 @@ class StepCall(Coroutine[object, None, Any]):
         "interrupted", "key", "line", "marked", "message", "n", "next_at", "prepared", "run", "step", "taken",
     )
 
-    def __init__(self, run: Run, step: Step[..., Any], key: str, prepared: Prepared) -> None:
+    def __init__(self, run: Run, step: StepLike, key: str, prepared: Prepared) -> None:
         self.run = run
         self.step = step
         self.key = key

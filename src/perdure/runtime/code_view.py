@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import random
-import sys
 import uuid
 from hashlib import sha256
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from perdure.context import RunContext
@@ -21,53 +19,53 @@ from perdure.runtime import drift
 from perdure.runtime.calls import StepCall
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from perdure.context import StepLike, WorkflowLike
-    from perdure.model.replay import Replay
+    from perdure.model.records import RunRow
     from perdure.runtime.bodies import Body
-    from perdure.runtime.host import Host
-    from perdure.runtime.runloop import RunLoop
+    from perdure.runtime.run import Run
 
 _ANY = ValueCodec(Any)
 
 
 class CodeView:
-    """Mixed into ``Run``: everything that is called from workflow code and step bodies."""
+    """What workflow code and step bodies can ask of a run, kept apart from what the engine asks of it.
 
-    host: Host
-    loop: RunLoop
-    replay: Replay
-    run_id: str
-    uid: bytes
-    workflow: str
-    version: str
-    gone: bool
-    accept_drift = False
-    this_python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    recorded_python = ""
-    scheduled_at: dt.datetime | None = None
+    Attributes:
+        run_id: the run's id.
+        workflow: name of its workflow.
+        version: the version it is pinned to.
+        scheduled_at: the occurrence that started it, if a schedule did.
+    """
 
-    def _init_view(self) -> None:
-        self.replaying = False
+    def __init__(self, run: Run, row: RunRow) -> None:
+        self.run_id, self.workflow, self.version = row.run_id, row.workflow, row.version
+        self.scheduled_at: dt.datetime | None = None
+        self._run = run
         self._definitions: dict[str, object] = {}
         self._explicit: set[str] = set()
         self._random: random.Random | None = None
         self._context: RunContext | None = None
 
-    def call_step(self, step: StepLike, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Coroutine[object, None, Any]:
+    @property
+    def replaying(self) -> bool:
+        """Whether the code is going again over what is recorded."""
+        return self._run.replaying
+
+    def call_step(self, step: StepLike, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> StepCall:
         """Take a call's key and arguments; its outcome comes when it is awaited.
 
         Raises:
             NotSerializable: an argument cannot be stored exactly.
             DuplicateName: another step of this name, or the same explicit key, was used in this run.
         """
-        loop = self.loop
-        if loop.gone or self.gone:
+        run = self._run
+        loop = run.loop
+        if loop.gone or run.gone:
             raise RunGone
         name = step.name
-        known = self._definitions.setdefault(name, step.definition)
-        if known is not step.definition:
+        if self._definitions.setdefault(name, step.definition) is not step.definition:
             raise DuplicateName(
                 f"run {self.run_id} calls two different steps named {name!r}", run_id=self.run_id, step=name,
                 advice="give one of them another name with @step(name=…)",
@@ -81,12 +79,12 @@ class CodeView:
                     advice="an explicit key names one call; make it differ, or leave it out to have calls numbered",
                 )
             self._explicit.add(key)
-        by_key = self.replay.by_key
+        by_key = run.replay.by_key
         if by_key and (event := by_key.get(key)) is not None:
-            drift.check_arguments(self, step, key, event, prepared.data)  # type: ignore[arg-type]
+            drift.check_arguments(run, step, key, event, prepared.data)
             if loop.poison is not None:
                 raise RunGone
-        return StepCall(self, step, key, prepared)  # type: ignore[arg-type]
+        return StepCall(run, step, key, prepared)
 
     def call_workflow(
         self, workflow: WorkflowLike, args: tuple[Any, ...], kwargs: dict[str, Any], /
@@ -99,12 +97,12 @@ class CodeView:
 
     def now(self) -> dt.datetime:
         """The instant of the last outcome delivered."""
-        return to_datetime(self.replay.started_at + self.replay.paused + round(self.loop.clock * 1e6))
+        return to_datetime(self._run.replay.started_at + self._run.replay.paused + round(self._run.loop.clock * 1e6))
 
     def random(self) -> random.Random:
         """Random numbers seeded by the run's uid."""
         if self._random is None:
-            self._random = random.Random(sha256(b"perdure random " + self.uid).digest())  # noqa: S311 - repeatable on purpose
+            self._random = random.Random(sha256(b"perdure random " + self._run.uid).digest())  # noqa: S311 - repeatable on purpose
         return self._random
 
     def uuid4(self) -> uuid.UUID:
@@ -129,10 +127,10 @@ class CodeView:
         self._on_loop(lambda: None if body.settled else self._progressed(body, payload))
 
     def _progressed(self, body: Body, payload: bytes) -> None:
-        if not self.gone and self.leaving is None:  # type: ignore[attr-defined]
-            self.record(Kind.PROGRESS, body.call.key, attempt=body.attempt, payload=payload)  # type: ignore[attr-defined]
+        if not self._run.gone and self._run.leaving is None:
+            self._run.record(Kind.PROGRESS, body.call.key, attempt=body.attempt, payload=payload)
 
-    def named_artifact(self, body: Body, name: str, data: bytes) -> None:
+    def artifact(self, body: Body, name: str, data: bytes) -> None:
         """Keep bytes under a name, written with the attempt's outcome."""
         if not isinstance(name, str) or not name or not isinstance(data, (bytes, bytearray, memoryview)):
             raise DefinitionError("an artifact has a name (str) and bytes", advice='ctx.artifact("report.pdf", data)')
@@ -141,8 +139,9 @@ class CodeView:
         body.artifacts.append(artifact)
         body.named.append((name, artifact.hash, artifact.size))
 
-    def _on_loop(self, callback: Any) -> None:  # noqa: ANN401
-        if get_ident() == self.loop._thread and asyncio._get_running_loop() is self.host.loop:
+    def _on_loop(self, callback: Callable[[], object]) -> None:
+        host = self._run.host
+        if asyncio._get_running_loop() is host.loop:
             callback()
         else:
-            self.host.threads.call(callback)
+            host.threads.call(callback)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from perdure.errors import DriftError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
 SHOWN = 500
+THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def check_arguments(run: Run, step: StepLike, key: str, event: Event, found: bytes) -> None:
@@ -48,8 +50,8 @@ def guard_moved(run: Run, call: StepCall) -> bool:
 
 def _unstable(run: Run) -> str:
     python = run.recorded_python
-    if python and python != run.this_python:
-        return f". The log was written under Python {python}, this is {run.this_python}: a worker on {python} can go on"
+    if python and python != THIS_PYTHON:
+        return f". The log was written under Python {python}, this is {THIS_PYTHON}: a worker on {python} can go on"
     return ""
 
 

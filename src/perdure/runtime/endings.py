@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import DriftError, IntegrityError, NotDurable, NotSerializable, Undecodable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
 
+_ASYNCIO = str(Path(asyncio.__file__).parent)
 _OTHER_LOOP = ("attached to a different loop", "bound to a different event loop")
 """What asyncio says of futures and locks that are not of the loop that awaits them."""
 
@@ -79,10 +81,11 @@ def cancelled(run: Run, otherwise: Ending) -> Ending:
 
 def _failed(run: Run, error: BaseException) -> Ending:
     if type(error) is RuntimeError and any(words in str(error) for words in _OTHER_LOOP):
-        error = NotDurable(
+        foreign = NotDurable(
             f"run {run.run_id}: the workflow awaited something of another event loop: {error}",
             advice="await it in a step; locks and futures are shared neither between runs nor with step bodies",
         )
+        foreign.__cause__, error = error, foreign
     failure = encode_failure(error)
     steps = sorted(set(_propagated(run, error)))
     reason = failure_text(failure)
@@ -114,17 +117,20 @@ def waiting_for(run: Run) -> str:
         if task.done():
             continue
         frame: Any = task.get_coro()
-        where = None
+        where, inside = None, ""
         while frame is not None:
             code = getattr(frame, "cr_code", None) or getattr(frame, "gi_code", None)
             inner = getattr(frame, "cr_frame", None) or getattr(frame, "gi_frame", None)
             if code is not None and inner is not None:
-                where = f"{code.co_filename}:{inner.f_lineno} in {code.co_qualname}"
+                if where is not None and code.co_filename.startswith(_ASYNCIO):
+                    inside = f", in {code.co_qualname}"  # the line of ours that asked for it is what people look for
+                else:
+                    where, inside = f"{code.co_filename}:{inner.f_lineno} in {code.co_qualname}", ""
                 if code.co_name == "run_sync_in_worker_thread":
                     where += " (a thread: use a step)"
             frame = getattr(frame, "cr_await", None) or getattr(frame, "gi_yieldfrom", None)
         if where:
-            places.append(where)
+            places.append(where + inside)
     return "; ".join(places) or "no task is left"
 
 

@@ -31,7 +31,8 @@ class _Thread:
     """One thread of a sync workflow; also the work that the pool executes, and the fiber that code sees."""
 
     def __init__(self, run: Run, function: Callable[[], Any], threads: Threads) -> None:
-        self.run = run
+        self.run = run.code
+        self._run = run
         self.function = function
         # The task's, not that of whoever happens to advance the run: that may be another branch's thread.
         self._context = copy_context()
@@ -49,7 +50,7 @@ class _Thread:
 
     def go(self, reply: tuple[Any, BaseException | None]) -> None:
         """Give the thread its turn; the loop waits for ``segment``."""
-        self.run.busy += 1
+        self._run.busy += 1
         if not self.begun:
             self.begun = True
             self._threads.submit(self, self._context, None)
@@ -58,7 +59,7 @@ class _Thread:
         self._turn.release()
 
     def _paused(self, request: Request | None) -> None:
-        run = self.run
+        run = self._run
         if self.gone or run.loop.gone:
             return
         run.busy -= 1
@@ -106,10 +107,9 @@ class _Thread:
                 del error
         return cast("T", value)
 
-
     def branch(self, thunk: Callable[[], T]) -> Coroutine[Any, Any, T]:
         """Return a coroutine that executes ``thunk`` beside this thread, as a branch of its own."""
-        coro = self.run.host.fibers.drive(self.run, thunk)
+        coro = self._run.host.fibers.drive(self._run, thunk)
         name = getattr(thunk, "__qualname__", None) or type(thunk).__qualname__
         coro.__qualname__ = name  # type: ignore[attr-defined]
         return coro

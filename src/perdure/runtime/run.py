@@ -44,15 +44,16 @@ PARK = 100_000
 """Waits up to this many µs keep the slot: letting a run go and claiming it again costs two commits."""
 
 
-class Run(CodeView):
+class Run:
     """A claimed run in execution. Lives on the host's loop; nothing here is called from other threads."""
 
     def __init__(self, host: Host, claim: Claim, definition: Workflow[Any, Any]) -> None:
         row, last = claim.row, claim.events[-1]
         self.host = host
         self.definition = definition
+        self.code = CodeView(self, row)
         self.run_key, self.run_id, self.uid, self.key_uid = row.run_key, row.run_id, row.uid, row.uid
-        self.workflow, self.version, self.epoch = row.workflow, row.version, row.epoch
+        self.workflow, self.epoch = row.workflow, row.epoch
         self.row = row
         self.events = claim.events
         self.seq, self.link, self.at = last.seq, last.hash, last.at
@@ -60,7 +61,7 @@ class Run(CodeView):
         self.inbox = row.inbox
         self.item: CommitItem | None = None
         # It has all the methods of a loop, most of them made by a loop over their names.
-        self.loop = RunLoop(self, int.from_bytes(sha256(row.uid).digest()[:5]))  # type: ignore[abstract]
+        self.loop = RunLoop(self.code, int.from_bytes(sha256(row.uid).digest()[:5]))  # type: ignore[abstract]
         self.root: asyncio.Task[Any] | None = None
         self.activation = 0
         self.spins = 0
@@ -89,7 +90,10 @@ class Run(CodeView):
         self.strays: set[asyncio.Task[Any]] = set()
         self._advancing = False
         self._alarm: tuple[int, Any] | None = None
-        self._init_view()
+        self.replaying = False
+        self.accept_drift = False
+        self.recorded_python = ""
+        """The Python minor that executed the run before this claim."""
 
     # -- beginning
 
@@ -99,6 +103,7 @@ class Run(CodeView):
             chain.check(self.uid, self.events, run_id=self.run_id)
             self.replay = Replay(self.events)
             self.accept_drift = self.replay.accept_drift
+            self.recorded_python = self.replay.python
             self.replaying = not self.replay.done
             value = self._input()
         except (IntegrityError, Undecodable, DriftError) as error:
@@ -136,8 +141,8 @@ class Run(CodeView):
     async def _main(self, value: Any) -> Any:  # noqa: ANN401 - the workflow's own types
         definition = self.definition
         if definition.is_async:
-            return await definition.invoke(value, self.context())
-        return await self.host.fibers.drive(self, lambda: definition.invoke(value, self.context()))
+            return await definition.invoke(value, self.code.context())
+        return await self.host.fibers.drive(self, lambda: definition.invoke(value, self.code.context()))
 
     def rejoin(self, claim: Claim) -> None:
         """Go on, after a wait, under a new claim, with the loop as it was."""
@@ -480,8 +485,6 @@ class Run(CodeView):
         self.root = None
         self.replay = Replay(())
         self.failures.clear()
-        self._definitions.clear()
-        self._context = None
 
     def stale(self, item: CommitItem) -> None:
         """The journal: news came in, so nothing of this was written; take back the leaving and look."""

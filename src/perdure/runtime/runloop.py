@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
     from contextvars import Context
 
+    from perdure.context import CurrentRun
     from perdure.runtime.calls import CallFuture
 
 logger = logging.getLogger("perdure.run")
@@ -110,7 +111,7 @@ class RunLoop(RunLoopBase):
     process-wide set of tasks quadratic.
     """
 
-    def __init__(self, run: Any, salt: int) -> None:  # noqa: ANN401 - the run owns this loop
+    def __init__(self, run: CurrentRun, salt: int) -> None:
         self.run = run
         self.ready: deque[Ready] = deque()
         self.timers: dict[str, Timer] = {}

@@ -354,7 +354,7 @@ class Worker:
         self._journal.call(release).add_done_callback(released)
 
     def _give_back(self, run: Run, fault: BaseException) -> None:
-        """Release a run whose execution here ended in a fault, after a pause; one whose own fault it is, is blocked at last."""
+        """Release a run whose execution here ended in a fault, after a pause; if the fault is its own, block it at last."""
         faults = self._faults[run.run_key] = self._faults.get(run.run_key, 0) + 1
         its_own = not isinstance(fault, StoreError) or "run_id" in fault.fields
         blocked = None
@@ -409,7 +409,7 @@ class Worker:
                 logger.warning("runs of dead workers could not be taken back: %s", error)
                 return
             if done.result():
-                logger.warning("took back %d runs of %d dead workers", len(done.result()), len(dead))
+                logger.warning("runs taken back from workers that died: %d", len(done.result()))
             self._wake.set()
 
         future.add_done_callback(reclaimed)

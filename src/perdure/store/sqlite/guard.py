@@ -96,9 +96,11 @@ class Handle(Protocol):
 
     def pause(self) -> bool:
         """Close the connection and keep everybody off it; False if it is in use."""
+        ...
 
     def go_on(self) -> None:
         """Let it be used (and opened) again."""
+        ...
 
 
 _handles: weakref.WeakSet[Handle] = weakref.WeakSet()
@@ -124,9 +126,7 @@ def was_inherited(path: Path) -> bool:
 
 
 def _before() -> None:
-    for handle in list(_handles):
-        if handle.pause():
-            _paused.append(handle)
+    _paused.extend(handle for handle in list(_handles) if handle.pause())
 
 
 def _in_parent() -> None:
