@@ -42,6 +42,7 @@ class IdleClock:
         self._due = []
         self._tie = itertools.count()
         self._more = asyncio.Event()
+        self.idle = lambda: True
 
     def now(self):
         return SYSTEM.now() + self._ahead
@@ -69,7 +70,7 @@ class IdleClock:
                 await self._more.wait()
             for _ in range(4):
                 await asyncio.sleep(0)
-            if not self._due:
+            if not self._due or not self.idle():
                 continue
             due, _, entry = heapq.heappop(self._due)
             if entry.callback is not None:
@@ -184,8 +185,17 @@ async def outcome_of(awaitable):
 
 
 @asynccontextmanager
-async def lab(path, workflows, *, seed=SEED, suspended=None, threads=32):
-    """Open a laboratory; ``suspended=0`` keeps no waiting run in memory."""
+async def lab(path, workflows, *, seed=SEED, suspended=None, threads=32, patient=False):
+    """Open a laboratory.
+
+    Args:
+        path: a directory.
+        workflows: what can be run in it.
+        seed: for how long bodies take.
+        suspended: how many waiting runs stay in memory; 0 for none.
+        threads: sync steps at once.
+        patient: time stands still while something is written, so that a timer cannot overtake a body's start.
+    """
     clock = IdleClock(asyncio.get_running_loop())
     engine = Engine(path / "runs.db", workflows=workflows, clock=clock, durability="process", threads=threads)
     here = Lab(engine, clock, seed)
@@ -198,6 +208,9 @@ async def lab(path, workflows, *, seed=SEED, suspended=None, threads=32):
             worker_key=here.worker, name="before", host="", pid=os.getpid(), pid_started=0, boot="", build="", sidecar="",
             started_at=SYSTEM.now(), lease_until=600_000_000, beat=0,
         ))
+        if patient:
+            journal = engine._journal
+            clock.idle = lambda: not (journal._busy or journal._pending or journal._verbs)
         yield here
         engine._store.retire_worker(here.worker)
     pump.cancel()

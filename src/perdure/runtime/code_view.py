@@ -97,7 +97,7 @@ class CodeView:
 
     def now(self) -> dt.datetime:
         """The instant of the last outcome delivered."""
-        return to_datetime(self._run.replay.started_at + self._run.replay.paused + round(self._run.loop.clock * 1e6))
+        return to_datetime(self._run.instant)
 
     def random(self) -> random.Random:
         """Random numbers seeded by the run's uid."""

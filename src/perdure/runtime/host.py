@@ -54,7 +54,11 @@ class Writing(Protocol):
     """Who writes what runs record: the journal, or in a rehearsal nobody."""
 
     def submit(self, run: Run, event: Event, /) -> CommitItem:
-        """Take an event of a run; returns the item that it will be written with."""
+        """Take an event of a run; returns the item that it will be written with. To be followed by ``kick``."""
+        ...
+
+    def kick(self) -> None:
+        """See to it that what was submitted is written."""
         ...
 
     def barrier(self, run: Run, /) -> bool:
@@ -78,6 +82,12 @@ class Host:
     """Told of each point of ``perdure.runtime.points`` as it is reached; crash tests die there."""
     build: str = ""
     context: Context = field(default_factory=copy_context)
+    lease_ok: Callable[[], bool] = field(init=False)
+    """The owner's, or what it delegates to: asked before each body."""
+
+    def __post_init__(self) -> None:
+        """Ask the owner about the lease until it names someone else."""
+        self.lease_ok = self.owner.lease_ok
 
     def root_context(self) -> Context:
         """The context a workflow starts in: a copy of what was current when the engine started."""

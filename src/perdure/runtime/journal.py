@@ -64,16 +64,19 @@ class Journal:
     # -- what runs ask of it
 
     def submit(self, run: Run, event: Event) -> CommitItem:
-        """Queue an event of a run; returns the item it will be written with."""
+        """Queue an event of a run; returns the item it will be written with. To be followed by ``kick``."""
         item = run.item
         if item is None:
             item = run.item = self._pending[run] = CommitItem(run.run_key, run.epoch, [event])
-            if not self._scheduled and not self._busy:
-                self._scheduled = True
-                self._loop.call_soon(self._flush)
         else:
             item.events.append(event)
         return item
+
+    def kick(self) -> None:
+        """See to it that what is queued is written, on the loop's next turn."""
+        if not self._scheduled and not self._busy:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
 
     def barrier(self, run: Run) -> bool:
         """Whether all that the run has submitted is on disk; if not, its ``committed`` will be called."""
@@ -123,7 +126,7 @@ class Journal:
                     return
                 if self._pending:
                     # What the settled runs submitted shares the next commit, one turn later.
-                    self._schedule()
+                    self.kick()
                     return
             else:
                 verb = self._verbs.popleft()
@@ -136,11 +139,6 @@ class Journal:
                     self._verbs.appendleft(verb)
                     continue
                 verb.answer()
-
-    def _schedule(self) -> None:
-        if not self._scheduled and not self._busy:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
 
     def _commit_inline(self, batch: dict[Run, CommitItem]) -> bool:
         began = self._clock.monotonic()

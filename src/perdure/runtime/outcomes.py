@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perdure.errors import DriftError, NotSerializable, StepInterrupted, Undecodable
 from perdure.model import payloads
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
 
-class Outcome(NamedTuple):
-    """Something to deliver: ``settle`` is called in the activation that follows."""
-
-    settle: Callable[[], object]
+Outcome: TypeAlias = "tuple[Callable[..., object], *tuple[Any, ...]]"
+"""Something to deliver: a function and its arguments, called in the activation that follows."""
 
 
 def recorded_outcome(run: Run, event: Event) -> Outcome:
@@ -30,15 +28,15 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
     kind, key = event.kind, event.key
     if kind == Kind.CANCEL_DELIVERED:
         run.cancel_reason = payloads.fields(event.payload).get("reason", "")
-        return Outcome(run.cancel_root)
+        return (run.cancel_root,)
     assert key is not None
     timer = run.loop.timers.get(key)
     if timer is not None:
-        return Outcome(lambda: run.loop.fire(timer))
+        return run.loop.fire, timer
     call = run.calls[key]
     future = call.let_go()
     if call.cancelled or kind == Kind.STEP_CANCELLED:
-        return Outcome(future.settle_cancelled)
+        return (future.settle_cancelled,)
     if kind == Kind.STEP_FAILED:
         return _failure(run, key, future, payloads.failure_of(event.payload) or b"{}")
     try:
@@ -48,8 +46,8 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
             f"run {run.run_id}: the recorded result of {key} does not decode as the step's type today: {error}",
             run_id=run.run_id, key=key, advice="nothing was run; give the new field a default, or let a validator take the old form",
         )
-        return Outcome(_nothing)
-    return Outcome(lambda: future.set_result(value))
+        return (_nothing,)
+    return future.set_result, value
 
 
 def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
@@ -59,7 +57,8 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
     call, error = ended.call, ended.error
     call.body = None  # until here a cancellation finds that the body has settled, and leaves it at that
     key, step, attempt = call.key, call.step, ended.attempt
-    took = max(0, run.host.clock.now() - ended.began)
+    now = run.host.clock.now()
+    took = max(0, now - ended.began)
     args = step.arguments.condense(call.prepared.data)
     for name, data, size in ended.named:
         run.record(Kind.ARTIFACT_KEPT, key, payload=payloads.note(name=name, hash=data.hex(), size=size))
@@ -75,16 +74,16 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
             future = call.let_go()
             run.record(
                 Kind.STEP_COMPLETED, key, attempt=attempt, took=took, codec=codec, payload=stored, args=args,
-                artifact=artifact,
+                artifact=artifact, now=now,
             )
             if keep and run.item is not None:
                 run.item.artifacts.extend(keep)
-            return Outcome(future.settle_cancelled if call.cancelled else lambda: future.set_result(value))
+            return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)
     aborting = call.cancelled or run.verdict is not None
     if aborting and ended.aborted:
         future = call.let_go()
         run.record(Kind.STEP_CANCELLED, key, attempt=attempt, took=took, args=args)
-        return Outcome(future.settle_cancelled)
+        return (future.settle_cancelled,)
     failure = encode_failure(error)
     delay = None if aborting or isinstance(error, NotSerializable) else _delay(run, call, error)
     if delay is not None:
@@ -100,7 +99,7 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
         return None
     future = call.let_go()
     run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=payloads.failed(failure), args=args)
-    return Outcome(future.settle_cancelled) if call.cancelled else _failure(run, key, future, failure)
+    return (future.settle_cancelled,) if call.cancelled else _failure(run, key, future, failure)
 
 
 def _delay(run: Run, call: StepCall, error: BaseException) -> float | None:
@@ -113,7 +112,7 @@ def _never_began(run: Run, call: StepCall) -> Outcome:
     future = call.let_go()
     if call.cancelled:
         run.record(Kind.STEP_CANCELLED, call.key, attempt=call.attempt, args=args)
-        return Outcome(future.settle_cancelled)
+        return (future.settle_cancelled,)
     failure = encode_failure(StepInterrupted(
         f"step {call.key} may have run: its process died during attempt {call.attempt}, and it is at_most_once",
         step=call.step.name, advice="find out whether its effect happened, then decide in the workflow",
@@ -125,7 +124,7 @@ def _never_began(run: Run, call: StepCall) -> Outcome:
 def _failure(run: Run, key: str, future: CallFuture, failure: bytes) -> Outcome:
     error = decode_failure(failure)
     run.failures[id(error)] = (error, key)
-    return Outcome(lambda: future.set_exception(error))
+    return future.set_exception, error
 
 
 def _nothing() -> None:

@@ -147,6 +147,9 @@ class _Stage:
         run.item = self._item
         return self._item
 
+    def kick(self) -> None:
+        """Nothing is written."""
+
     def barrier(self, run: Run) -> bool:
         """Nothing is ever on disk that was not there before, so what waits for that waits for ever."""
         if run.durable == run.seq:

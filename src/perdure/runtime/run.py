@@ -44,6 +44,9 @@ PARK = 100_000
 """Waits up to this many µs keep the slot: letting a run go and claiming it again costs two commits."""
 
 
+_NOTHING = Replay(())
+
+
 class Run:
     """A claimed run in execution. Lives on the host's loop; nothing here is called from other threads."""
 
@@ -90,6 +93,8 @@ class Run:
         self.strays: set[asyncio.Task[Any]] = set()
         self._advancing = False
         self._alarm: tuple[int, Any] | None = None
+        self._zero = 0
+        """The instant that the loop's clock counts from, µs."""
         self.replaying = False
         self.accept_drift = False
         self.recorded_python = ""
@@ -102,6 +107,7 @@ class Run:
         try:
             chain.check(self.uid, self.events, run_id=self.run_id)
             self.replay = Replay(self.events)
+            self._zero = self.replay.started_at + self.replay.paused
             self.accept_drift = self.replay.accept_drift
             self.recorded_python = self.replay.python
             self.replaying = not self.replay.done
@@ -171,6 +177,8 @@ class Run:
             self.host.owner.run_lost(self, error)
         finally:
             self._advancing = False
+            if self.item is not None:
+                self.host.journal.kick()
 
     def _advance(self) -> None:
         loop = self.loop
@@ -194,7 +202,7 @@ class Run:
             if outcome is not None:
                 self.activation += 1
                 self.spins = 0
-                loop.activate(outcome.settle)
+                loop.activate(*outcome)
             elif self.startable and self._start_bodies():
                 continue
             elif loop.ready and not self._pending():
@@ -233,7 +241,7 @@ class Run:
         reason, taken = request
         self.cancel_reason = reason
         self.record(Kind.CANCEL_DELIVERED, payload=payloads.note(reason=reason, spins=self.spins), take=taken)
-        return Outcome(self.cancel_root)
+        return (self.cancel_root,)
 
     def cancel_root(self) -> None:
         """Deliver the cancel into the workflow, once."""
@@ -242,7 +250,7 @@ class Run:
 
     def _fire(self, timer: Timer) -> Outcome:
         self.record(Kind.TIMER_FIRED, timer.key)
-        return Outcome(lambda: self.loop.fire(timer))
+        return self.loop.fire, timer
 
     def _pending(self) -> bool:
         return bool(self.calls or self.loop.timers)
@@ -313,7 +321,7 @@ class Run:
             if self.gone:
                 return False
             _ = startable.popleft()
-            if not host.owner.lease_ok():
+            if not host.lease_ok():
                 startable.appendleft(call)
                 return False  # the next renewal says whether the run is still ours, and advances it
             if self.replay.late and not drift.guard_moved(self, call):
@@ -361,7 +369,7 @@ class Run:
 
     def due_at(self, timer: Timer) -> int:
         """When a timer is due, µs UTC."""
-        return min(self.replay.started_at + self.replay.paused + round(timer.when() * 1e6), LAST_INSTANT)
+        return min(self._zero + round(timer.when() * 1e6), LAST_INSTANT)
 
     def _earliest(self) -> int | None:
         timer = self.loop.earliest() if self.loop.timers else None
@@ -406,8 +414,7 @@ class Run:
         return True
 
     def _arm(self) -> None:
-        due = self._earliest()
-        if due is None:
+        if not (self.loop.timers or self.retrying) or (due := self._earliest()) is None:
             return
         if self._alarm is not None:
             if self._alarm[0] <= due:
@@ -419,6 +426,11 @@ class Run:
         self._alarm = None
         self.advance()
 
+    @property
+    def instant(self) -> int:
+        """What the run's code takes for now: when the last outcome delivered happened (µs UTC)."""
+        return self._zero + round(self.loop.clock * 1e6)
+
     def at_rest(self, now: int) -> bool:
         """Whether nothing but the alarm that is set, after ``now`` (µs), can make the run go on."""
         if self.in_flight or self.busy or self.leaving is not None or self.deaf:
@@ -428,24 +440,23 @@ class Run:
     # -- writing
 
     def _set_clock(self, at: int) -> None:
-        self.loop.clock = max(self.loop.clock, (at - self.replay.started_at - self.replay.paused) / 1e6)
+        # An outcome that had to wait for its call is older than what was delivered before it.
+        self.loop.clock = max(self.loop.clock, (at - self._zero) / 1e6)
 
     def record(  # noqa: PLR0913 - the columns of an event
         self, kind: Kind, key: str | None = None, *, attempt: int | None = None, took: int | None = None, codec: int = 0,
         payload: bytes | None = None, args: bytes | None = None, artifact: Artifact | None = None,
-        take: list[int] | None = None,
+        take: list[int] | None = None, now: int = 0,
     ) -> Event:
         """Give an event its place in the log and hand it to the journal."""
-        now = self.host.clock.now()
-        if now > self.at:
-            self.at = now
+        self.at = at = max(self.at, now or self.host.clock.now())
         self.seq += 1
-        event = chain.seal(
-            self.link, self.run_key, self.seq, self.at, self.epoch, kind, key, attempt, took, codec, payload, args
-        )
+        event = chain.seal(self.link, self.run_key, self.seq, at, self.epoch, kind, key, attempt, took, codec, payload, args)
         self.link = event.hash
-        self._set_clock(event.at)
+        self.loop.clock = (at - self._zero) / 1e6
         item = self.host.journal.submit(self, event)
+        if not self._advancing:
+            self.host.journal.kick()  # else when it is done
         if artifact is not None:
             item.artifacts.append(artifact)
         if take:
@@ -483,7 +494,7 @@ class Run:
     def _let_go(self) -> None:
         """Drop what only an executing run needs: whoever waits for the result may keep this object for long."""
         self.root = None
-        self.replay = Replay(())
+        self.replay = _NOTHING
         self.failures.clear()
 
     def stale(self, item: CommitItem) -> None:
@@ -497,6 +508,7 @@ class Run:
         for event in events:
             again = self.host.journal.submit(self, event)
             again.artifacts, again.take = artifacts, take
+            self.host.journal.kick()
         self.host.owner.run_stale(self)
 
     def fenced(self) -> None:

@@ -145,6 +145,7 @@ class Worker:
             renewed=lambda late: self._threads.call(lambda: self._renewed(late=late)),
             lost=lambda: self._threads.call(self._lease_lost),
         )
+        self.host.lease_ok = self._heartbeat.ok
         self._heartbeat.start(get_ident())
 
     # -- claiming

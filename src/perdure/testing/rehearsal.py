@@ -50,6 +50,9 @@ class _Paper:
         run.item.events.append(event)
         return run.item
 
+    def kick(self) -> None:
+        """Nothing is written."""
+
     def barrier(self, run: Run) -> bool:
         return run.durable == run.seq
 

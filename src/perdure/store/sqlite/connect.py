@@ -42,7 +42,7 @@ def open_file(
     """
     _require_library()
     if guard.was_inherited(path):
-        guard.refuse_fork(str(path))
+        guard.refuse_inherited(str(path))
     files.refuse_network(path)
     # One at a time: between making a file and opening it, closing our descriptor would drop another thread's locks.
     with _opening:

@@ -33,7 +33,7 @@ CHECKPOINT_PAGES: Final = 1000
 _WAL_BYTES: Final = 5 * 1024 * 1024
 """A little more than the log grows to between checkpoints: overwriting blocks syncs faster than appending them."""
 
-_FORK_PATIENCE: Final = 0.2
+_FORK_PATIENCE: Final = 1.0
 """Seconds a fork waits for a connection that is in use."""
 
 

@@ -157,6 +157,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
+def refuse_inherited(store: str) -> NoReturn:
+    """Refuse to open a store that was in use when this process was forked.
+
+    Raises:
+        StoreUnsafe: always.
+    """
+    raise StoreUnsafe(
+        f"this process was forked while the store was in use: {store}", store=store,
+        advice="close the store before the fork, or start processes with the 'spawn' or 'forkserver' method",
+    )
+
+
 def refuse_fork(store: str) -> NoReturn:
     """Refuse the use of a store in a process that only inherited it.
 
