@@ -87,11 +87,7 @@ class Operations:
         if key is not None:
             key = ids.valid_run_id(key)
         delay_until = None if start.delay is None else now + micros(start.delay)
-        origin = payloads.note(
-            run_id=run_id, workflow=workflow.name, version=workflow.version, module=workflow.module,
-            qualname=workflow.qualname, file=workflow.source_file,
-            **({} if delay_until is None else {"delay_until": delay_until}),
-        )
+        origin = payloads.origin(run_id, workflow.origin, delay_until)
         return NewRun(
             run_id=run_id, uid=ids.new_uid(os.urandom), workflow=workflow.name, version=workflow.version,
             queue=workflow.queue, namespace=self.namespace, created_at=now, codec=codec, payload=stored, origin=origin,

@@ -14,6 +14,7 @@ from perdure.model.codec import ValueCodec
 from perdure.model.functions import Decorated, Function, build_of, examine
 from perdure.model.hints import Hints
 from perdure.model.ids import valid_name
+from perdure.model.payloads import note
 from perdure.model.keys import check_explicit
 from perdure.steps import AsyncStep, Step, SyncStep, chosen_name, fiber_for_blocking, run_for_coroutine, step
 
@@ -87,6 +88,13 @@ class Workflow(Decorated, Generic[InputT, R_co]):
     def output(self) -> ValueCodec:
         """Encoding of the result, by the function's return annotation."""
         return ValueCodec(self._hints.returns)
+
+    @cached_property
+    def origin(self) -> bytes:
+        """What every run keeps of where its code was, as JSON."""
+        return note(
+            workflow=self.name, version=self.version, module=self.module, qualname=self.qualname, file=self.source_file
+        )
 
     @cached_property
     def build(self) -> str:

@@ -223,6 +223,7 @@ def cancels_what_has_ended() -> str:
     MEETING["here"].let_it_end()
     branch.cancel()
     perdure.sync.wait([branch])
+    work.sync("after")
     try:
         return branch.result()
     except asyncio.CancelledError:

@@ -57,7 +57,7 @@ class Doctor(Wrapper):
             kind = Kind.PROGRESS if event.kind in self.hidden else event.kind
             events.append(chain.seal(link, *event._replace(kind=kind)[:-1]))
             link = events[-1].hash
-        return dataclasses.replace(claim, row=row, events=events)
+        return claim._replace(row=row, events=events)
 
 
 class HidesOutcomes(Doctor):

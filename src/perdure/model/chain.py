@@ -45,13 +45,20 @@ def seal(  # noqa: PLR0913, PLR0917 - the columns of an event
 
     ``run_key`` is not covered: it is the store's own and changes when a history moves to another store.
     """
+    link = _link(previous, seq, at, epoch, kind, key, attempt, took, codec, payload, args)
+    return Event(run_key, seq, at, epoch, kind, key, attempt, took, codec, payload, args, link)
+
+
+def _link(  # noqa: PLR0913, PLR0917 - the columns of an event
+    previous: bytes, seq: int, at: int, epoch: int, kind: int, key: str | None, attempt: int | None, took: int | None,
+    codec: int, payload: bytes | None, args: bytes | None,
+) -> bytes:  # fmt: skip
     place = b"" if key is None else key.encode()
     head = _HEAD(
         seq, at, epoch, kind, -1 if attempt is None else attempt, -1 if took is None else took, codec,
         -1 if key is None else len(place), -1 if payload is None else len(payload), -1 if args is None else len(args),
     )  # fmt: skip
-    link = sha256(previous + head + place + (payload or b"") + (args or b"")).digest()[:SIZE]
-    return Event(run_key, seq, at, epoch, kind, key, attempt, took, codec, payload, args, link)
+    return sha256(previous + head + place + (payload or b"") + (args or b"")).digest()[:SIZE]
 
 
 def check(uid: bytes, events: Iterable[Event], *, run_id: str = "", after: Event | None = None) -> None:
@@ -70,7 +77,11 @@ def check(uid: bytes, events: Iterable[Event], *, run_id: str = "", after: Event
                 seq=seq,
                 advice="the database was changed or damaged outside Perdure; restore it from a backup",
             )
-        if _link(previous, event) != event.hash:
+        try:
+            sound = _link(previous, *event[1:-1]) == event.hash
+        except (StructError, TypeError, ValueError):  # a column holds what no event can
+            sound = False
+        if not sound:
             raise IntegrityError(
                 f"event {seq} of run {run_id!r} is not what was written",
                 run_id=run_id,
@@ -79,9 +90,3 @@ def check(uid: bytes, events: Iterable[Event], *, run_id: str = "", after: Event
             )
         previous = event.hash
 
-
-def _link(previous: bytes, event: Event) -> bytes | None:
-    try:
-        return seal(previous, *event[:-1]).hash
-    except (StructError, TypeError, ValueError):  # a column holds what no event can
-        return None

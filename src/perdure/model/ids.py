@@ -7,7 +7,6 @@ Randomness is passed in as ``random``, a function from a number of bytes to that
 from __future__ import annotations
 
 import unicodedata
-import uuid
 from base64 import b32encode
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -38,7 +37,8 @@ def run_id(now: int, random: Callable[[int], bytes]) -> str:
     milliseconds, rest = divmod(max(now, 0), 1000)
     high = ((milliseconds & _MILLISECONDS) << 16) | 0x7000 | (rest * 4096 // 1000)
     low = (0b10 << 62) | (int.from_bytes(random(8), "big") >> 2)
-    return str(uuid.UUID(int=high << 64 | low))
+    digits = f"{high << 64 | low:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def new_uid(random: Callable[[int], bytes]) -> bytes:

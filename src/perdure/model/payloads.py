@@ -1,6 +1,7 @@
 """Payloads of the events that Perdure itself writes: small JSON objects, documented where they are made.
 
-    run_created     payload: the input          args: {"module", "qualname", "file", "python"}: where the code was
+    run_created     payload: the input          args: {"run_id", "delay_until"?, "workflow", "version", "module",
+                                                       "qualname", "file"}: where the code was
     run_claimed     {"worker", "python", "build"}
     step_completed  payload: the result         args: the arguments (condensed)
     step_failed     {"failure": …}, or with {"next_at": µs, …} first if another attempt follows; args as above
@@ -41,6 +42,14 @@ REFERENCE = 1
 def note(**fields: object) -> bytes:
     """Encode an object of ours."""
     return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def origin(run_id: str, code: bytes, delay_until: int | None) -> bytes:
+    """Arguments of ``run_created``: the run's id, ``code`` (a note: where its code was), and when it may begin (µs)."""
+    head = b'{"run_id":' + json.dumps(run_id).encode()
+    if delay_until is not None:
+        head += b',"delay_until":%d' % delay_until
+    return head + b"," + code[1:]
 
 
 def fields(payload: bytes | None) -> dict[str, Any]:

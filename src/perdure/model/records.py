@@ -160,8 +160,7 @@ class RunRow(NamedTuple):
     ended_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StateChange:
+class StateChange(NamedTuple):
     """What a commit makes of the run besides appending events."""
 
     status: Status
@@ -199,8 +198,7 @@ class Verdict(IntEnum):
     """The item itself cannot be written; the others were."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A run taken by a worker: its row (epoch already raised) and its log so far, ``run_claimed`` included."""
 
     row: RunRow
@@ -209,8 +207,7 @@ class Claim:
     """False if the log is longer than one page; the rest is read with ``read_events``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(NamedTuple):
     """What became of one ``NewRun``: the row, whether it is new, and the claim if one was asked for and made."""
 
     row: RunRow

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.errors import DriftError, IntegrityError, NotDurable, NotSerializable, Undecodable
 from perdure.model import payloads
@@ -22,8 +21,7 @@ _OTHER_LOOP = ("attached to a different loop", "bound to a different event loop"
 """What asyncio says of futures and locks that are not of the loop that awaits them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """A terminal (or blocking) event, and what whoever waits for the run is told."""
 
     kind: Kind

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from perdure.errors import IntegrityError
-from perdure.model.records import FORMAT, Claim, Kind
+from perdure.model.records import FORMAT, Claim, Event, Kind
 from perdure.store.protocol import PAGE
 from perdure.store.sqlite.log import DAMAGED, follow, set_aside, tail, tail_of
-from perdure.store.sqlite.rows import events, fetch, fetch_value, json_list
+from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.runs import PRIORITY_WEIGHT, get_runs
 from perdure.store.sqlite.sql import QUERIES
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from perdure.model.records import Event
 
-_READ, _EVENT, _CLAIM = QUERIES["read_events"], QUERIES["insert_event"], QUERIES["claim_runs"]
+_READ, _EVENT, _CLAIM = QUERIES["read_logs"], QUERIES["insert_event"], QUERIES["claim_runs"]
 
 _Candidate = tuple[int, int, int, int, bytes]
 """Rank, run key, epoch, and the last event at the last change of state: sorts in the order of claiming."""
 
+_SEQ = itemgetter(1)
 _LAST_EPOCH = 1 << 62
 
 
@@ -45,8 +46,11 @@ def claim_runs(
     logs: dict[int, tuple[list[Event], bool]] = {}
     appended: list[Event] = []
     changes: list[tuple[object, ...]] = []
+    histories = _histories(cursor, [candidate[1] for candidate in chosen])
     for _, run_key, epoch, seq, mark in chosen:
-        log, complete = _history(cursor, run_key)
+        log = histories[run_key]
+        # A page less the event that the claim appends.
+        complete = len(log) < PAGE
         try:
             _check_mark(cursor, run_key, log, seq, mark)
             if epoch >= _LAST_EPOCH:
@@ -101,7 +105,11 @@ def _check_mark(cursor: apsw.Cursor, run_key: int, log: list[Event], seq: int, m
         raise IntegrityError(f"event {seq} is not the one that the run's row names", run_key=run_key, seq=seq)
 
 
-def _history(cursor: apsw.Cursor, run_key: int) -> tuple[list[Event], bool]:
-    # A page less the event that the claim appends, and one more to see whether there is more.
-    log = events(fetch(cursor, _READ, (run_key, 0, PAGE)))
-    return log, len(log) < PAGE
+def _histories(cursor: apsw.Cursor, run_keys: list[int]) -> dict[int, list[Event]]:
+    """The first page of each log."""
+    logs: dict[int, list[Event]] = {key: [] for key in run_keys}
+    for event in map(Event._make, fetch(cursor, _READ, (json_list(run_keys), PAGE))):
+        logs[event[0]].append(event)
+    for log in logs.values():
+        log.sort(key=_SEQ)  # they come sorted, but nothing promises it
+    return logs

@@ -16,7 +16,7 @@ from perdure.store.sqlite.sql import QUERIES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perdure.model.records import CommitItem, Event
+    from perdure.model.records import CommitItem, Event, StateChange
     from perdure.store.sqlite.connection import Writer
     from perdure.store.sqlite.rows import Row
 
@@ -128,9 +128,20 @@ def _write(cursor: apsw.Cursor, items: Sequence[CommitItem]) -> list[Verdict]:
                 failed[key] = verdict
         verdicts.append(verdict)
     cursor.executemany(_EVENT, events)
+    states: list[Row] = []
+    ended: list[Row] = []
     for item, verdict in zip(items, verdicts, strict=True):
-        if verdict is APPLIED and (item.artifacts or item.take or item.state is not None):
-            _write_rest(cursor, item)
+        if verdict is APPLIED:
+            if item.artifacts or item.take:
+                _write_rest(cursor, item)
+            if item.state is not None:
+                states.append(_state(item, item.state))
+                if item.state.status.terminal and fences[item.run_key][2]:
+                    ended.append((item.run_key,))
+    if states:
+        cursor.executemany(_STATE, states)
+    if ended:
+        cursor.executemany(_EMPTY, ended)
     return verdicts
 
 
@@ -144,8 +155,12 @@ def _write_one(cursor: apsw.Cursor, item: CommitItem) -> Verdict:
             cursor.execute(_EVENT, events[0])
         else:
             cursor.executemany(_EVENT, events)
-        if item.artifacts or item.take or item.state is not None:
+        if item.artifacts or item.take:
             _write_rest(cursor, item)
+        if item.state is not None:
+            cursor.execute(_STATE, _state(item, item.state))
+            if item.state.status.terminal and found[0][2]:
+                cursor.execute(_EMPTY, (item.run_key,))
     return verdict
 
 
@@ -189,17 +204,16 @@ def _write_rest(cursor: apsw.Cursor, item: CommitItem) -> None:
         cursor.execute(_TAKE, (inbox_key, key))
         if cursor.connection.changes() != 1:
             raise _Gone
-    state = item.state
-    if state is None:
-        return
+
+
+def _state(item: CommitItem, state: StateChange) -> Row:
+    """What a state makes of the run's row."""
     event = item.events[-1] if item.events else None
     due = None
     if state.status in _CLAIMABLE:
         due = event.at if event is not None else 0
-    cursor.execute(_STATE, (
-        key, state.status, None if event is None else event.seq, None if event is None else event.hash,
+    return (
+        item.run_key, state.status, None if event is None else event.seq, None if event is None else event.hash,
         due, PRIORITY_WEIGHT, state.wake_at, state.reason, state.awaits,
         event.at if event is not None and state.status.terminal else None,
-    ))  # fmt: skip
-    if state.status.terminal:
-        cursor.execute(_EMPTY, (key,))
+    )  # fmt: skip

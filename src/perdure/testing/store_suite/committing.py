@@ -168,7 +168,7 @@ def news_that_the_holder_has_not_seen_makes_its_ending_stale(bench: Bench) -> No
     ((run_key, counter, (request,)),) = bench.store.unread(held.worker)
     assert (run_key, counter) == (held.key, 1)
     assert end.state is not None
-    seen = replace(end, take=[request.inbox_key], state=replace(end.state, inbox_seen=counter))
+    seen = replace(end, take=[request.inbox_key], state=end.state._replace(inbox_seen=counter))
     assert held.commit(seen) == [APPLIED]
     assert bench.store.unread(held.worker) == []
 

@@ -8,6 +8,11 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 SELECT run_key, seq, at, epoch, kind, key, attempt, took, codec, payload, args, hash
 FROM events WHERE run_key = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3;
 
+-- name: read_logs
+-- The first page of the logs of several runs (a JSON list), in any order.
+SELECT e.run_key, e.seq, e.at, e.epoch, e.kind, e.key, e.attempt, e.took, e.codec, e.payload, e.args, e.hash
+FROM json_each(?1) j CROSS JOIN events e ON e.run_key = j.value WHERE e.seq <= ?2;
+
 -- name: last_event
 -- What the next event of a run continues.
 SELECT seq, at, hash FROM events WHERE run_key = ?1 ORDER BY seq DESC LIMIT 1;
