@@ -11,6 +11,7 @@ import weakref
 from asyncio import AbstractEventLoop, events
 from typing import TYPE_CHECKING, Any
 from warnings import warn
+from weakref import WeakSet
 
 from perdure.context import RunLoopBase
 from perdure.errors import RunGone
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _ours: set[int] = set()
 """ids of generators first iterated on a run's loop; stale ones are dropped when the id is seen again."""
+
+_hooks: WeakSet[object] = WeakSet()
+"""First-iteration hooks that are ours."""
 
 
 class _GoneRun:
@@ -65,7 +69,7 @@ class Opened:
 def install() -> Callable[[], None]:
     """Put the hooks in place on this thread, in front of those of the host's loop; returns what undoes it."""
     before = sys.get_asyncgen_hooks()
-    if before.firstiter is not None and getattr(before.firstiter, "perdure", False):
+    if before.firstiter in _hooks:
         return _nothing
 
     def first_iteration(generator: AsyncGenerator[Any, Any]) -> None:
@@ -90,7 +94,7 @@ def install() -> Callable[[], None]:
         elif before.finalizer is not None:
             before.finalizer(generator)
 
-    first_iteration.perdure = True  # type: ignore[attr-defined]
+    _hooks.add(first_iteration)
     sys.set_asyncgen_hooks(firstiter=first_iteration, finalizer=finalize)
 
     def restore() -> None:

@@ -77,7 +77,7 @@ class Body:
         else:
             coro = self._contain(context)
             if _EAGER:
-                self.task = task = asyncio.Task(coro, loop=host.loop, context=self.context, eager_start=True)  # type: ignore[call-arg]  # since Python 3.12
+                self.task = task = asyncio.Task(coro, loop=host.loop, context=self.context, eager_start=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]  # since Python 3.12
                 if task.done():
                     self._task_done(task)
                     return

@@ -90,6 +90,7 @@ class CodeView:
         self, workflow: WorkflowLike, args: tuple[Any, ...], kwargs: dict[str, Any], /
     ) -> Coroutine[object, None, Any]:
         """Refuse: runs cannot start others by a plain call."""
+        _ = args, kwargs
         raise NotInRun(
             f"workflow {workflow.name} was called inside run {self.run_id}, which cannot start child runs",
             advice="call its steps, or enqueue it from a step through an engine",

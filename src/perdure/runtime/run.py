@@ -20,7 +20,7 @@ from perdure.errors import (
 from perdure.model import chain, payloads
 from perdure.model.records import Event, Kind, StateChange, Status
 from perdure.model.replay import Replay
-from perdure.runtime import drift, endings, points
+from perdure.runtime import drift, endings
 from perdure.runtime.bodies import Abort, Body
 from perdure.runtime.calls import StepCall
 from perdure.runtime.code_view import CodeView
@@ -28,9 +28,6 @@ from perdure.runtime.outcomes import Outcome, recorded_outcome, settle_body
 from perdure.runtime.runloop import RunLoop, Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from perdure.context import StepLike
     from perdure.model.records import Artifact, Claim, CommitItem
     from perdure.runtime.host import Host
     from perdure.workflow import Workflow
@@ -95,6 +92,7 @@ class Run:
         self._alarm: tuple[int, Any] | None = None
         self._zero = 0
         """The instant that the loop's clock counts from, µs."""
+        self.replay = _NOTHING
         self.replaying = False
         self.accept_drift = False
         self.recorded_python = ""
@@ -136,10 +134,8 @@ class Run:
 
     def _input(self) -> Any:  # noqa: ANN401 - the workflow's input
         created = self.events[0]
-        self.input_payload = payloads.unpack(created, self.host.store.get_artifact)
-        if not self.definition.takes_input:
-            return None
-        return self.definition.input.decode(self.input_payload)
+        payload = payloads.unpack(created, self.host.store.get_artifact)
+        return self.definition.input.decode(payload) if self.definition.takes_input else None
 
     def _start_root(self, value: Any) -> None:  # noqa: ANN401 - the workflow's input
         self.root = self.loop.root(self._main(value), self.host.root_context())
@@ -578,7 +574,6 @@ class Run:
             self.cancel_reason = payloads.fields(self.replay.cancelled.payload).get("reason", "")
         if self.cancel_reason is not None:
             ending = endings.cancelled(self, ending)
-        self.ending = ending
         self._leave(
             ending.kind, ending.payload,
             StateChange(ending.status, reason=ending.reason, inbox_seen=self.inbox),

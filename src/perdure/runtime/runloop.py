@@ -182,7 +182,7 @@ class RunLoop(RunLoopBase):
         future.__init__(loop=self)  # type: ignore[misc]
         return future
 
-    def create_task(  # type: ignore[override]
+    def create_task(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         self, coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any], *, name: str | None = None,
         context: Context | None = None, **options: Any,  # noqa: ANN401 - whatever a later Python passes on
     ) -> asyncio.Task[Any] | CallFuture:
@@ -246,7 +246,7 @@ class RunLoop(RunLoopBase):
     def scope(self) -> Scope:
         """Return the place of what runs now."""
         task = asyncio.current_task(self)
-        return self.root_scope if task is None else task.scope  # type: ignore[attr-defined]
+        return task.scope if isinstance(task, RunTask) else self.root_scope
 
     def root(self, coro: Coroutine[Any, Any, Any], context: Context) -> RunTask:
         """Make the run's first task; its place is the root itself."""
@@ -327,7 +327,7 @@ class RunLoop(RunLoopBase):
             for task in reversed(self.tasks):
                 if not task.done():
                     _close(task)
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
                 task._log_traceback = False
             self.asyncgens.close()
         finally:
@@ -368,7 +368,7 @@ class RunLoop(RunLoopBase):
 
 def _close(task: RunTask) -> None:
     coro = task.get_coro()
-    waiter = task._fut_waiter  # type: ignore[attr-defined]
+    waiter = task._fut_waiter  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     for _ in range(CLOSE_TRIES):
         try:
             coro.close()
