@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING
 import apsw
 
 import perdure
+from benchmarks import workloads
 from perdure.model import chain
 from perdure.model.records import CommitItem, Kind, NewRun, WorkerRow
 from perdure.store.open import open_store
 from perdure.store.protocol import Route
-
-
-from benchmarks import workloads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,7 +39,9 @@ def raw_commits(folder: Path, count: int = 1000) -> float:
     """Single-row commits per second with Perdure's settings: the limit of everything that waits for the disk."""
     connection = apsw.Connection(str(folder / "raw.db"))
     connection.execute("PRAGMA journal_mode = wal; PRAGMA synchronous = full")
-    connection.execute("CREATE TABLE IF NOT EXISTS events (run INTEGER, seq INTEGER, data BLOB, PRIMARY KEY (run, seq))")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS events (run INTEGER, seq INTEGER, data BLOB, PRIMARY KEY (run, seq))"
+    )
     row = b"x" * 200
     first = connection.execute("SELECT coalesce(max(seq), 0) + 1 FROM events").fetchall()[0][0]
     began = time.perf_counter()
@@ -105,13 +105,22 @@ def scattered(folder: Path, live: int = 20_000, batch: int = 200, commits: int =
     """W9: rows per second of commits with one event each of ``batch`` random runs among ``live``."""
     store = open_store(folder / "scattered.db")
     now = store.now()
-    store.register_worker(WorkerRow(
-        worker_key=1, name="bench", host="", pid=os.getpid(), pid_started=0, boot="", build="", sidecar="", started_at=now,
-        lease_until=3_600_000_000, beat=0,
-    ))
-    new = [
-        NewRun(f"r{n}", os.urandom(16), "w", "1", now, 0, b"null", b"{}") for n in range(live)
-    ]
+    store.register_worker(
+        WorkerRow(
+            worker_key=1,
+            name="bench",
+            host="",
+            pid=os.getpid(),
+            pid_started=0,
+            boot="",
+            build="",
+            sidecar="",
+            started_at=now,
+            lease_until=3_600_000_000,
+            beat=0,
+        )
+    )
+    new = [NewRun(f"r{n}", os.urandom(16), "w", "1", now, 0, b"null", b"{}") for n in range(live)]
     for at in range(0, live, 2000):
         store.create_runs(new[at : at + 2000])
     tails = {}
@@ -125,7 +134,9 @@ def scattered(folder: Path, live: int = 20_000, batch: int = 200, commits: int =
         items = []
         for key in rng.sample(keys, batch):
             epoch, seq, link = tails[key]
-            event = chain.seal(link, key, seq + 1, now, epoch, Kind.STEP_COMPLETED, f"noop#{seq}", 1, 10, 0, payload, payload)
+            event = chain.seal(
+                link, key, seq + 1, now, epoch, Kind.STEP_COMPLETED, f"noop#{seq}", 1, 10, 0, payload, payload
+            )
             tails[key] = (epoch, seq + 1, event.hash)
             items.append(CommitItem(key, epoch, [event]))
         began = time.perf_counter()
@@ -164,8 +175,8 @@ async def rounds(wanted: list[str], count: int, folder: Path) -> None:
 
 UNITS = {"W1": "runs/s", "W2": "steps/s", "W2j": "steps/s", "W3": "steps/s", "W4": "ms", "W5": "ms"}
 AIMS = {
-    "W1": "10,000", "W2": "20,000", "W2j": "12,000", "W3": "0.75 raw", "W4": "6", "W5": "2.8 raw commits", "W8": "0.9 W2",
-    "W9": "30,000",
+    "W1": "10,000", "W2": "20,000", "W2j": "12,000", "W3": "0.75 raw", "W4": "6", "W5": "2.8 raw commits",
+    "W8": "0.9 W2", "W9": "30,000",
 }  # fmt: skip
 
 
@@ -179,7 +190,9 @@ def report(name: str, values: list[float], raws: list[float], p99: list[float]) 
             shown += f", p99 {statistics.median(p99):.2f} ms"
     else:
         ratio = statistics.median(value / raw for value, raw in zip(values, raws, strict=True))
-        shown = f"{median:>9,.0f} {UNITS[name]:8}({min(values):,.0f} to {max(values):,.0f})  = {ratio:.2f} x raw commits"
+        shown = (
+            f"{median:>9,.0f} {UNITS[name]:8}({min(values):,.0f} to {max(values):,.0f})  = {ratio:.2f} x raw commits"
+        )
     print(f"{name:15} {shown}   [aim {AIMS[name]}]")
 
 
@@ -205,13 +218,16 @@ async def large(wanted: list[str], folder: Path) -> None:
 def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("workloads", nargs="*", choices=[*SMALL, *LARGE, []], help="what to measure; W1 to W5 by default")
+    parser.add_argument(
+        "workloads", nargs="*", choices=[*SMALL, *LARGE, []], help="what to measure; W1 to W5 by default"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--all", action="store_true", help="W8 and W9 too (minutes, 300 MB)")
     parser.add_argument("--folder", help="where the stores are made; it decides which disk is measured")
     options = parser.parse_args()
     wanted = options.workloads or [*SMALL, *(LARGE if options.all else ())]
-    print(f"perdure on Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, {os.cpu_count()} cores, fsync per commit")
+    sqlite = apsw.sqlite_lib_version()
+    print(f"perdure on Python {platform.python_version()}, SQLite {sqlite}, {os.cpu_count()} cores, fsync per commit")
     with tempfile.TemporaryDirectory(dir=options.folder or Path.cwd(), prefix=".bench-") as name:
         folder = Path(name)
         small = [name for name in SMALL if name in wanted]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure import errors, sync
-from perdure.combine import map as map  # noqa: A004, PLC0414 - the name that the field uses
+from perdure.combine import map as map
 from perdure.combine import parallel, sleep, sleep_until
 from perdure.context import (
     INJECTED,

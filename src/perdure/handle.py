@@ -18,7 +18,7 @@ R = TypeVar("R")
 class Waiting(Protocol):
     """How a handle waits: what the engine does for it."""
 
-    async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: float | None, /) -> Any:  # noqa: ASYNC109
+    async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: float | None, /) -> Any:
         """Wait for the run's end."""
         ...
 
@@ -41,8 +41,14 @@ class Handle(Generic[R]):
 
     __slots__ = ("_operations", "_waiting", "_workflow", "run_id", "run_key")
 
-    def __init__(self, run_id: str, workflow: Workflow[Any, R] | None, operations: Operations,
-                 waiting: Waiting, run_key: int | None = None) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        workflow: Workflow[Any, R] | None,
+        operations: Operations,
+        waiting: Waiting,
+        run_key: int | None = None,
+    ) -> None:
         self.run_id = run_id
         self.run_key = run_key
         self._workflow = workflow
@@ -68,7 +74,7 @@ class Handle(Generic[R]):
         """
         return await self._operations.row(self.run_id)
 
-    async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - a convenience users expect
+    async def result(self, timeout: float | None = None) -> R:
         """Wait until the run has ended and return its result, or raise what it ended with.
 
         Giving up (a timeout, a cancelled caller) does not touch the run.
@@ -123,4 +129,3 @@ class Handle(Generic[R]):
                 return
             await self._waiting.change()
             row = await self._operations.row(self.run_id)
-

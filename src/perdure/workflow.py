@@ -14,8 +14,8 @@ from perdure.model.codec import ValueCodec
 from perdure.model.functions import Decorated, Function, build_of, examine
 from perdure.model.hints import Hints
 from perdure.model.ids import valid_name
-from perdure.model.payloads import note
 from perdure.model.keys import check_explicit
+from perdure.model.payloads import note
 from perdure.steps import AsyncStep, Step, SyncStep, chosen_name, fiber_for_blocking, run_for_coroutine, step
 
 if TYPE_CHECKING:

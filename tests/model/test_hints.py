@@ -38,7 +38,17 @@ def test_what_cannot_be_resolved_leaves_its_own_parameter_untyped_and_no_other()
         (Service.__call__, True),
         (functools.partial(Service()), False),
     ],
-    ids=["decorated", "bound class method", "class method", "static", "static method", "callable", "partial", "__call__", "partial of callable"],
+    ids=[
+        "decorated",
+        "bound class method",
+        "class method",
+        "static",
+        "static method",
+        "callable",
+        "partial",
+        "__call__",
+        "partial of callable",
+    ],
 )
 def test_every_kind_of_callable_tells_its_types(fn, skip_first):
     found, returns = hints(fn, skip_first=skip_first)

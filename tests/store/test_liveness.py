@@ -36,11 +36,14 @@ def test_a_killed_worker_is_dead_at_once(bench):
 
 
 def test_children_of_a_killed_worker_do_not_keep_it_alive(bench):
-    code = WORKER.replace("say(key)", """
+    code = WORKER.replace(
+        "say(key)",
+        """
 import subprocess
 child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=sys.stderr, close_fds=False)
 say(key, child.pid)
-""")
+""",
+    )
     observer = bench.worker()
     with child(code, bench.store.path) as process:
         key, grandchild = map(int, process.hear())
@@ -50,14 +53,17 @@ say(key, child.pid)
 
 
 def test_a_forked_child_is_not_the_worker(bench):
-    code = WORKER.replace("say(key)", """
+    code = WORKER.replace(
+        "say(key)",
+        """
 inner, outer = os.pipe()
 if os.fork() == 0:
     os.close(outer)
     os.read(inner, 1)
     os._exit(0)
 say(key)
-""")
+""",
+    )
     observer = bench.worker()
     with child(code, bench.store.path) as process:
         key = int(process.hear()[0])

@@ -4,9 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
-from perdure.errors import StoreUnreachable
+from perdure.errors import StoreUnreachable, StoreUnsafe
 from perdure.store.open import open_store, store_path
 from perdure.store.sqlite.sql import QUERIES
 from perdure.testing.store_suite import Bench
@@ -86,6 +87,23 @@ def test_every_writing_connection_is_as_durable_as_promised(durability, synchron
             with link as cursor:
                 assert cursor.execute(QUERIES["synchronous"]).get == synchronous
                 assert cursor.execute(QUERIES["journal_mode"]).get == "wal"
+
+
+def test_a_library_that_does_not_sync_as_it_is_told_opens_nothing(tmp_path):
+    """Read back is what is in force: here the library takes the setting and leaves things as they are."""
+    def takes_no_setting(action, name, value, *_):
+        return apsw.SQLITE_IGNORE if (action, name) == (apsw.SQLITE_PRAGMA, "synchronous") and value else apsw.SQLITE_OK
+
+    def hook(connection):
+        connection.execute("PRAGMA synchronous = NORMAL").fetchall()
+        connection.authorizer = takes_no_setting
+
+    apsw.connection_hooks.append(hook)
+    try:
+        with pytest.raises(StoreUnsafe, match="did not accept synchronous"):
+            open_store(tmp_path / "store.db")
+    finally:
+        apsw.connection_hooks.remove(hook)
 
 
 def test_every_connection_is_careful(tmp_path):

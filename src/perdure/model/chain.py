@@ -89,4 +89,3 @@ def check(uid: bytes, events: Iterable[Event], *, run_id: str = "", after: Event
                 advice="the database was changed or damaged outside Perdure; restore it from a backup",
             )
         previous = event.hash
-

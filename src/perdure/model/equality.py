@@ -149,7 +149,8 @@ def _same_model(one: BaseModel, other: BaseModel, loose: bool) -> bool:  # noqa:
     kinds = [*map(type, a.values())]
     if (
         _BY_VALUE.issuperset(kinds) and a == b and kinds == [*map(type, b.values())]
-        and not (one.__pydantic_extra__ or other.__pydantic_extra__ or one.__pydantic_private__ or other.__pydantic_private__)
+        and not (one.__pydantic_extra__ or other.__pydantic_extra__)
+        and not (one.__pydantic_private__ or other.__pydantic_private__)
     ):  # fmt: skip
         return True  # a flat model, as most are: compared without a call a field
     if not len(a) == len(b) == len(type(one).__pydantic_fields__):

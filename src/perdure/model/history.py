@@ -12,7 +12,7 @@ from perdure.model.records import Event, Kind, Status
 from perdure.model.replay import retry_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _STEP_STATUS = {
     Kind.STEP_COMPLETED: "completed",
@@ -84,34 +84,70 @@ def apply(view: RunView, event: Event) -> None:
         view.status = _MOVES[kind]
         view.wake_at = None
         view.ended_at = event.at if view.status.terminal else None
-    if kind == Kind.RUN_CREATED:
-        view.created_at, view.input = event.at, event
-        view.wake_at = payloads.fields(event.args).get("delay_until")
-    elif kind == Kind.RUN_CLAIMED:
-        view.claims += 1
-        view.reason = None
-    elif kind == Kind.RUN_RECLAIMED:
-        view.crashes += 1
-    elif kind == Kind.TIMER_FIRED:
-        view.timers += 1
-    elif kind == Kind.RUN_SUSPENDED:
-        said = payloads.fields(event.payload)
-        view.status, view.wake_at = Status[said["status"].upper()], said.get("wake_at")
-    elif kind == Kind.CANCEL_DELIVERED:
-        view.cancel_reason = payloads.fields(event.payload).get("reason", "")
-    elif kind == Kind.RUN_COMPLETED:
-        view.result = event
-    elif kind in {Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED}:
-        said = payloads.fields(event.payload)
-        view.failure = payloads.failure_of(event.payload)
-        view.reason = said.get("reason") or (failure_text(view.failure) if view.failure else None)
-        view.failed_steps = said.get("steps", [])
-    elif kind == Kind.RUN_RESUMED:
-        view.failure, view.reason, view.cancel_reason, view.failed_steps = None, None, None, []
-        for key in payloads.fields(event.payload).get("supersede", ()):
-            if key in view.steps:
-                view.steps[key].status = "superseded"
+    effect = _EFFECTS.get(kind)
+    if effect is not None:
+        effect(view, event)
 
+
+def _created(view: RunView, event: Event) -> None:
+    view.created_at, view.input = event.at, event
+    view.wake_at = payloads.fields(event.args).get("delay_until")
+
+
+def _claimed(view: RunView, _event: Event) -> None:
+    view.claims += 1
+    view.reason = None
+
+
+def _reclaimed(view: RunView, _event: Event) -> None:
+    view.crashes += 1
+
+
+def _timer_fired(view: RunView, _event: Event) -> None:
+    view.timers += 1
+
+
+def _suspended(view: RunView, event: Event) -> None:
+    said = payloads.fields(event.payload)
+    view.status, view.wake_at = Status[said["status"].upper()], said.get("wake_at")
+
+
+def _cancel_delivered(view: RunView, event: Event) -> None:
+    view.cancel_reason = payloads.fields(event.payload).get("reason", "")
+
+
+def _completed(view: RunView, event: Event) -> None:
+    view.result = event
+
+
+def _ended(view: RunView, event: Event) -> None:
+    said = payloads.fields(event.payload)
+    view.failure = payloads.failure_of(event.payload)
+    view.reason = said.get("reason") or (failure_text(view.failure) if view.failure else None)
+    view.failed_steps = said.get("steps", [])
+
+
+def _resumed(view: RunView, event: Event) -> None:
+    view.failure, view.reason, view.cancel_reason, view.failed_steps = None, None, None, []
+    for key in payloads.fields(event.payload).get("supersede", ()):
+        if key in view.steps:
+            view.steps[key].status = "superseded"
+
+
+_EFFECTS: dict[Kind, Callable[[RunView, Event], None]] = {
+    Kind.RUN_CREATED: _created,
+    Kind.RUN_CLAIMED: _claimed,
+    Kind.RUN_RECLAIMED: _reclaimed,
+    Kind.TIMER_FIRED: _timer_fired,
+    Kind.RUN_SUSPENDED: _suspended,
+    Kind.CANCEL_DELIVERED: _cancel_delivered,
+    Kind.RUN_COMPLETED: _completed,
+    Kind.RUN_FAILED: _ended,
+    Kind.RUN_CANCELLED: _ended,
+    Kind.RUN_BLOCKED: _ended,
+    Kind.RUN_RESUMED: _resumed,
+}
+"""What an event changes besides the status."""
 
 _MOVES = {
     Kind.RUN_CREATED: Status.PENDING,

@@ -1,21 +1,21 @@
 """Payloads of the events that Perdure itself writes: small JSON objects, documented where they are made.
 
-    run_created     payload: the input          args: {"run_id", "delay_until"?, "workflow", "version", "module",
-                                                       "qualname", "file"}: where the code was
-    run_claimed     {"worker", "python", "build"}
-    step_completed  payload: the result         args: the arguments (condensed)
-    step_failed     {"failure": …}, or with {"next_at": µs, …} first if another attempt follows; args as above
-    cancel_delivered {"reason", "spins": extra activations since the last outcome}
-    timer_fired     nothing: the key says which
-    run_suspended   {"status", "wake_at"}
-    run_resumed     {"supersede": [keys], "accept_drift": bool}
-    run_completed   payload: the output
-    run_failed      {"steps": [keys of the failures that came out], "failure": …}
-    run_cancelled   {"reason", "failure": … if cleaning up failed}
-    run_blocked     {"code", "reason"}
-    drift_found     {"key", "recorded", "found", "build"}
-    progress        the value
-    artifact_kept   {"name", "size", "hash"}
+run_created     payload: the input          args: {"run_id", "delay_until"?, "workflow", "version", "module",
+"qualname", "file"}: where the code was
+run_claimed     {"worker", "python", "build"}
+step_completed  payload: the result         args: the arguments (condensed)
+step_failed     {"failure": …}, or with {"next_at": µs, …} first if another attempt follows; args as above
+cancel_delivered {"reason", "spins": extra activations since the last outcome}
+timer_fired     nothing: the key says which
+run_suspended   {"status", "wake_at"}
+run_resumed     {"supersede": [keys], "accept_drift": bool}
+run_completed   payload: the output
+run_failed      {"steps": [keys of the failures that came out], "failure": …}
+run_cancelled   {"reason", "failure": … if cleaning up failed}
+run_blocked     {"code", "reason"}
+drift_found     {"key", "recorded", "found", "build"}
+progress        the value
+artifact_kept   {"name", "size", "hash"}
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def unpack(event: Event, load: Callable[[bytes], bytes | None]) -> bytes:
     data = load(payload)
     if data is None or sha256(data).digest() != payload:
         raise IntegrityError(
-            f"the payload of event {event.seq} is {'missing' if data is None else 'not what was written'}", seq=event.seq,
+            f"the payload of event {event.seq} is {'missing' if data is None else 'not what was written'}",
+            seq=event.seq,
             advice="the database was changed or damaged outside Perdure; restore it from a backup",
         )
     return data

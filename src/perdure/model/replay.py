@@ -1,7 +1,7 @@
 """What a log says to the code that replays it: which outcomes to deliver, in which order, and what is still open.
 
-The order is that of ``seq``. An outcome whose call nobody has made yet waits for it; whenever the loop is idle the lowest
-such outcome whose call now exists goes first, before any later one and before any body.
+The order is that of ``seq``. An outcome whose call nobody has made yet waits for it; whenever the loop is idle the
+lowest such outcome whose call now exists goes first, before any later one and before any body.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from perdure.model.records import Event, Kind
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-_OUTCOMES = frozenset({
-    Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED, Kind.TIMER_FIRED, Kind.CANCEL_DELIVERED,
-})
+_OUTCOMES = frozenset(
+    {
+        Kind.STEP_COMPLETED,
+        Kind.STEP_FAILED,
+        Kind.STEP_CANCELLED,
+        Kind.TIMER_FIRED,
+        Kind.CANCEL_DELIVERED,
+    }
+)
 
 
 class Attempts:
@@ -27,7 +33,7 @@ class Attempts:
 
     def __init__(self) -> None:
         self.base = 0
-        """Attempts made before the last resume: they keep their numbers and are not counted against the step's limit."""
+        """Attempts made before the last resume: they keep their numbers, and the step's limit does not count them."""
         self.last = 0
         """The last attempt that ended, from 1; 0: none."""
         self.next_at = 0
@@ -49,7 +55,16 @@ class Replay:
     """
 
     __slots__ = (
-        "_outcomes", "_position", "accept_drift", "attempts", "by_key", "cancelled", "late", "paused", "python", "started_at",
+        "_outcomes",
+        "_position",
+        "accept_drift",
+        "attempts",
+        "by_key",
+        "cancelled",
+        "late",
+        "paused",
+        "python",
+        "started_at",
     )
 
     def __init__(self, events: Iterable[Event]) -> None:

@@ -44,7 +44,8 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
     except Undecodable as error:
         run.verdict = DriftError(
             f"run {run.run_id}: the recorded result of {key} does not decode as the step's type today: {error}",
-            run_id=run.run_id, key=key, advice="nothing was run; give the new field a default, or let a validator take the old form",
+            run_id=run.run_id, key=key,
+            advice="nothing was run; give the new field a default, or let a validator take the old form",
         )
         return (_nothing,)
     return future.set_result, value

@@ -49,7 +49,9 @@ def pending(migrations: tuple[Migration, ...], version: int, *, store: str) -> t
     if version > len(migrations):
         raise StoreTooNew(
             f"{store} has schema {version}; this Perdure knows {len(migrations)}",
-            store=store, found=version, known=len(migrations),
+            store=store,
+            found=version,
+            known=len(migrations),
             advice="upgrade Perdure; a newer version has opened this store",
         )
     return migrations[version:]

@@ -52,20 +52,24 @@ def store_path(target: str | Path) -> Path:
     text = str(target)
     if text.startswith(("postgresql://", "postgres://")):
         raise StoreUnreachable(
-            "this Perdure has no PostgreSQL store", store=text.partition("@")[2] or text,
+            "this Perdure has no PostgreSQL store",
+            store=text.partition("@")[2] or text,
             advice="the PostgreSQL extra is not available yet; use a path or sqlite:///path",
         )
     scheme, separator, rest = text.partition("://")
     if separator:
         if scheme != "sqlite" or not rest.startswith("/") or "?" in rest:
             raise StoreUnreachable(
-                f"{text!r} is not the address of a store", store=text,
+                f"{text!r} is not the address of a store",
+                store=text,
                 advice="write sqlite:///relative.db, sqlite:////absolute.db, or a plain path",
             )
         text = unquote(rest[1:])
     if text in {"", ":memory:"}:
         raise StoreUnreachable(
-            "a store in memory would keep nothing", store=text, advice="give the path of a file or directory",
+            "a store in memory would keep nothing",
+            store=text,
+            advice="give the path of a file or directory",
         )
     path = Path(text).expanduser()
     if path.is_dir() or (not path.exists() and (text.endswith(("/", "\\")) or not path.suffix)):

@@ -84,7 +84,8 @@ def _decide(writer: Writer, items: Sequence[CommitItem], verdicts: list[Verdict]
     finally:
         writer.rollback()
     raise StoreError(
-        f"the disk failed during a commit, and nothing was written: {writer.path}", store=str(writer.path),
+        f"the disk failed during a commit, and nothing was written: {writer.path}",
+        store=str(writer.path),
         advice="look into the system's log",
     ) from unknown
 
@@ -128,21 +129,25 @@ def _write(cursor: apsw.Cursor, items: Sequence[CommitItem]) -> list[Verdict]:
                 failed[key] = verdict
         verdicts.append(verdict)
     cursor.executemany(_EVENT, events)
+    _write_more(cursor, [item for item, verdict in zip(items, verdicts, strict=True) if verdict is APPLIED], fences)
+    return verdicts
+
+
+def _write_more(cursor: apsw.Cursor, items: list[CommitItem], fences: dict[int, Row]) -> None:
+    """Write what items have besides events."""
     states: list[Row] = []
     ended: list[Row] = []
-    for item, verdict in zip(items, verdicts, strict=True):
-        if verdict is APPLIED:
-            if item.artifacts or item.take:
-                _write_rest(cursor, item)
-            if item.state is not None:
-                states.append(_state(item, item.state))
-                if item.state.status.terminal and fences[item.run_key][2]:
-                    ended.append((item.run_key,))
+    for item in items:
+        if item.artifacts or item.take:
+            _write_rest(cursor, item)
+        if item.state is not None:
+            states.append(_state(item, item.state))
+            if item.state.status.terminal and fences[item.run_key][2]:
+                ended.append((item.run_key,))
     if states:
         cursor.executemany(_STATE, states)
     if ended:
         cursor.executemany(_EMPTY, ended)
-    return verdicts
 
 
 def _write_one(cursor: apsw.Cursor, item: CommitItem) -> Verdict:

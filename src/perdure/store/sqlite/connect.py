@@ -51,7 +51,8 @@ def open_file(
             if not there:
                 if not create and not path.exists():
                     raise StoreUnreachable(
-                        f"there is no store at {path}", store=str(path),
+                        f"there is no store at {path}",
+                        store=str(path),
                         advice="check the path; a store is made by the first run or engine that uses it",
                     )
                 files.make_file(path)
@@ -82,13 +83,16 @@ def connect(
     """
     try:
         connection = apsw.Connection(
-            str(path), vfs=vfs, statementcachesize=_STATEMENTS,
+            str(path),
+            vfs=vfs,
+            statementcachesize=_STATEMENTS,
             flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
         )
         be_patient(connection, PATIENCE_MS)
         if connection.readonly("main"):
             raise StoreReadOnly(
-                f"the store cannot be written: {path}", store=str(path),
+                f"the store cannot be written: {path}",
+                store=str(path),
                 advice="make the file and its directory writable: SQLite keeps -wal and -shm files beside the database",
             )
         for name in ("foreign_keys_on", "trusted_schema_off", "cell_size_check_on"):
@@ -131,7 +135,8 @@ def _use_wal(connection: apsw.Connection, path: Path) -> None:
             continue
         if mode != "wal":
             raise StoreUnsafe(
-                f"SQLite keeps no write-ahead log for {path} (journal mode {mode!r})", store=str(path),
+                f"SQLite keeps no write-ahead log for {path} (journal mode {mode!r})",
+                store=str(path),
                 advice="put the store on a local disk with a file system that supports shared memory",
             )
 
@@ -145,6 +150,7 @@ def _make_durable(connection: apsw.Connection, path: Path, durability: Durabilit
     found = connection.execute(QUERIES["synchronous"]).get
     if found != wanted:
         raise StoreUnsafe(
-            f"SQLite did not accept synchronous={wanted} for {path} (found {found})", store=str(path),
+            f"SQLite did not accept synchronous={wanted} for {path} (found {found})",
+            store=str(path),
             advice="commits would not be durable, so the store was not opened",
         )

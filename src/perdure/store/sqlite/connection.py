@@ -113,6 +113,7 @@ class Link:
         if isinstance(error, apsw.IOError | apsw.CorruptError):
             self._drop()
 
+
 class Reader(Link):
     """``with reader as cursor:`` reads; every statement sees what was committed before it began."""
 
@@ -128,6 +129,7 @@ class Reader(Link):
                 raise translate(error, str(self.path)) from error
         finally:
             self._mutex.release()
+
 
 class Writer(Link):
     """``with writer as cursor:`` is one transaction, committed at the end or rolled back whole.
@@ -242,7 +244,8 @@ class Writer(Link):
             self._drop()
             raise OutcomeUnknown(
                 f"the disk failed during a commit; whether it was written is unknown: {self.path}",
-                store=str(self.path), detail=str(error),
+                store=str(self.path),
+                detail=str(error),
                 advice="look into the system's log; ask again, nothing is done twice",
             ) from error
         except apsw.Error as error:
@@ -282,6 +285,7 @@ class Writer(Link):
             self._extended = True
             with suppress(OSError):
                 _fill(f"{self.path}-wal")
+
 
 def _fill(log: str) -> None:
     # The log itself is never locked (only the database and its -shm file are), so opening and closing it is safe.

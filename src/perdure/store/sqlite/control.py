@@ -40,7 +40,9 @@ def resume_run(cursor: apsw.Cursor, run_key: int, payload: bytes, *, now: int) -
     status, epoch, held, run_id = _look(cursor, run_key)
     if held or status not in RESUMABLE:
         raise WrongState(
-            f"run {run_id!r} is {status.word}, so there is nothing to resume", run_id=run_id, status=status.word,
+            f"run {run_id!r} is {status.word}, so there is nothing to resume",
+            run_id=run_id,
+            status=status.word,
             advice="only failed, cancelled, blocked and paused runs are resumed",
         )
     event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RESUMED, payload)

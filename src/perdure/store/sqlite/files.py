@@ -20,9 +20,21 @@ _HEADER = 100
 _APPLICATION_ID_AT = 68
 
 _NETWORK = {
-    0x6969: "NFS", 0x517B: "SMB", 0xFF534D42: "CIFS", 0xFE534D42: "SMB", 0x01021997: "9p", 0x5346414F: "AFS",
-    0x00C36400: "Ceph", 0x73757245: "Coda", 0x0BD00BD0: "Lustre", 0x7461636F: "OCFS2", 0x47504653: "GPFS",
-    0x013111A8: "iBRIX", 0x564C: "NCP", 0x786F4256: "VirtualBox shared folder", 0x19830326: "BeeGFS",
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFF534D42: "CIFS",
+    0xFE534D42: "SMB",
+    0x01021997: "9p",
+    0x5346414F: "AFS",
+    0x00C36400: "Ceph",
+    0x73757245: "Coda",
+    0x0BD00BD0: "Lustre",
+    0x7461636F: "OCFS2",
+    0x47504653: "GPFS",
+    0x013111A8: "iBRIX",
+    0x564C: "NCP",
+    0x786F4256: "VirtualBox shared folder",
+    0x19830326: "BeeGFS",
 }
 """File systems whose locks or shared memory another machine does not see, by the type statfs(2) gives."""
 
@@ -106,7 +118,9 @@ def refuse_network(path: Path) -> None:
     name = network_name(_statfs_type(directory), lambda: _mount_type(directory))
     if name is not None:
         raise StoreUnsafe(
-            f"{path} is on {name}, where a SQLite database gets corrupted", store=str(path), filesystem=name,
+            f"{path} is on {name}, where a SQLite database gets corrupted",
+            store=str(path),
+            filesystem=name,
             advice="put the store on a local disk; for several machines use PostgreSQL",
         )
 

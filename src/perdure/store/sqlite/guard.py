@@ -88,7 +88,6 @@ def _check(target: object) -> None:
 # -- fork ----------------------------------------------------------------------------------------
 
 
-
 class Handle(Protocol):
     """Something that holds a connection."""
 
@@ -164,7 +163,8 @@ def refuse_inherited(store: str) -> NoReturn:
         StoreUnsafe: always.
     """
     raise StoreUnsafe(
-        f"this process was forked while the store was in use: {store}", store=store,
+        f"this process was forked while the store was in use: {store}",
+        store=store,
         advice="close the store before the fork, or start processes with the 'spawn' or 'forkserver' method",
     )
 
@@ -176,6 +176,7 @@ def refuse_fork(store: str) -> NoReturn:
         StoreUnsafe: always.
     """
     raise StoreUnsafe(
-        f"this store was opened before a fork: {store}", store=store,
+        f"this store was opened before a fork: {store}",
+        store=store,
         advice="re-open it after the fork, in the child; or start processes with the 'spawn' method",
     )

@@ -82,9 +82,7 @@ def get_runs(cursor: apsw.Cursor, run_keys: Sequence[int]) -> dict[int, RunRow]:
 
 def _first_events(run: NewRun, key: int, worker: int | None, facts: bytes, now: int) -> list[Event]:
     at = run.created_at
-    created = seal(
-        genesis(run.uid), key, 1, at, 0, _CREATED, codec=run.codec, payload=run.payload, args=run.origin
-    )
+    created = seal(genesis(run.uid), key, 1, at, 0, _CREATED, codec=run.codec, payload=run.payload, args=run.origin)
     if worker is None:
         return [created]
     return [created, seal(created.hash, key, 2, max(now, at), 1, _CLAIMED, payload=facts)]

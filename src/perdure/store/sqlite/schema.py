@@ -62,8 +62,11 @@ def check_format(connection: apsw.Connection, path: Path) -> None:
     least = _number(connection, "least_format")
     if least > FORMAT:
         raise StoreTooNew(
-            f"{path} takes writers of format {least} and newer; this Perdure writes {FORMAT}", store=str(path),
-            found=least, known=FORMAT, advice="upgrade Perdure",
+            f"{path} takes writers of format {least} and newer; this Perdure writes {FORMAT}",
+            store=str(path),
+            found=least,
+            known=FORMAT,
+            advice="upgrade Perdure",
         )
 
 

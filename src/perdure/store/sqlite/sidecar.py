@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-
 class Lock(Enum):
     """What a worker's byte says."""
 

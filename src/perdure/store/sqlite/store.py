@@ -48,7 +48,12 @@ class SqliteStore:
     inline = True
 
     def __init__(
-        self, path: Path, *, durability: Durability = "disk", create: bool = True, vfs: str | None = None,
+        self,
+        path: Path,
+        *,
+        durability: Durability = "disk",
+        create: bool = True,
+        vfs: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.path = path
@@ -123,7 +128,8 @@ class SqliteStore:
     def _require_file(self) -> None:
         if self._file is not None and guard.identity(self.path) != self._file:
             raise StoreGone(
-                f"the store was removed or replaced while it was open: {self.path}", store=str(self.path),
+                f"the store was removed or replaced while it was open: {self.path}",
+                store=str(self.path),
                 advice="what is written now would be lost; put the file back and start again",
             )
 
@@ -167,7 +173,13 @@ class SqliteStore:
             return runs.create_runs(cursor, new, numbers, claim_for=claim_for, facts=facts, now=instant)
 
     def claim_runs(
-        self, worker_key: int, routes: Sequence[Route], limit: int, *, facts: bytes = b"", only: int | None = None,
+        self,
+        worker_key: int,
+        routes: Sequence[Route],
+        limit: int,
+        *,
+        facts: bytes = b"",
+        only: int | None = None,
         now: int | None = None,
     ) -> list[Claim]:
         """Take up to ``limit`` runs that are due, oldest first within their rank."""

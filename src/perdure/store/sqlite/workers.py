@@ -40,13 +40,18 @@ class Workers:
             mark = self._sidecar.hold(worker.worker_key)
         except OSError as error:
             raise StoreUnreachable(
-                f"the lock file cannot be used: {self._sidecar.path}", store=str(self._path), detail=str(error),
+                f"the lock file cannot be used: {self._sidecar.path}",
+                store=str(self._path),
+                detail=str(error),
                 advice="it lies beside the database; make it and the directory writable",
             ) from error
         if self._synced:
             self._writer.extend_log()
         row = replace(
-            worker, boot=boot_id(), sidecar=mark, pid_started=worker.pid_started or process_started(worker.pid),
+            worker,
+            boot=boot_id(),
+            sidecar=mark,
+            pid_started=worker.pid_started or process_started(worker.pid),
             lease_until=boot_now() + worker.lease_until,
         )
         with self._writer as cursor:

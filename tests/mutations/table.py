@@ -1,0 +1,262 @@
+"""Perdure's protections, each with the change of the code that switches it off and the test that must notice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """A protection switched off.
+
+    Attributes:
+        protection: what is lost.
+        file: the file to change, below ``src/perdure``.
+        old: text that is in it exactly once.
+        new: what takes its place.
+        test: the test that fails then, as pytest names it, below ``tests``.
+        slow: takes several seconds; left to the storm.
+    """
+
+    protection: str
+    file: str
+    old: str
+    new: str
+    test: str
+    slow: bool = False
+
+
+_COMMIT, _RECLAIM = "store/sqlite/commit.py", "store/sqlite/reclaim.py"
+_RUN, _OUTCOMES = "runtime/run.py", "runtime/outcomes.py"
+_PROMISES = "runtime/test_promises.py::test_"
+_INTERLEAVINGS = "runtime/test_interleavings.py::test_"
+
+
+def _suite(case: str) -> str:
+    return f"store/test_suite.py::test_sqlite[{case}]"
+
+
+TABLE = [
+    # -- the fence
+    Mutation(
+        "a write is conditional on the epoch", _COMMIT,
+        "valid = held and epoch == item.epoch and before != 0", "valid = held and before != 0",
+        _suite("who_lost_its_claim_writes_nothing"),
+    ),
+    Mutation(
+        "a write is conditional on the run being held", _COMMIT,
+        "valid = held and epoch == item.epoch and before != 0", "valid = epoch == item.epoch and before != 0",
+        _suite("the_epoch_alone_does_not_let_in_who_does_not_hold_the_run"),
+    ),
+    Mutation(
+        "nothing follows the end of a hold in its batch", _COMMIT,
+        "valid = held and epoch == item.epoch and before != 0", "valid = held and epoch == item.epoch",
+        _suite("after_the_end_of_its_hold_a_batch_writes_nothing_more_for_a_run"),
+    ),
+    Mutation(
+        "a resend is recognised", _COMMIT,
+        "if first <= stored and _is_there(cursor, item):", "if False:",
+        _suite("what_is_sent_again_is_there_already"),
+    ),
+    Mutation(
+        "only the very same write passes for a resend", _COMMIT,
+        "return sent == fetch(cursor, _MARKS, (item.run_key, sent[0][0], sent[-1][0]))", "return True",
+        _suite("another_epoch_may_not_pass_for_a_resend"),
+    ),
+    Mutation(
+        "an ending that has not seen the news is stale", _COMMIT,
+        "if state is not None and state.inbox_seen is not None and state.inbox_seen != inbox:", "if False:",
+        _suite("news_that_the_holder_has_not_seen_makes_its_ending_stale"),
+    ),
+    Mutation(
+        "news is consumed once", _COMMIT,
+        "if cursor.connection.changes() != 1:", "if False:",
+        _suite("an_inbox_row_is_consumed_once"),
+    ),
+    Mutation(
+        "after a failure at COMMIT the disk is asked what it has", _COMMIT,
+        "                if _is_there(cursor, item):\n                    return\n", "                return\n",
+        "store/test_faults.py::test_what_was_written_although_its_commit_failed_counts_as_written",
+    ),
+    # -- the disk
+    Mutation(
+        "a commit waits for the disk", "store/sqlite/connect.py",
+        'QUERIES[f"synchronous_{durability}"]', 'QUERIES["synchronous_process"]',
+        "store/test_opening.py::test_every_writing_connection_is_as_durable_as_promised[disk-2]",
+    ),
+    Mutation(
+        "whether commits wait for the disk is read back", "store/sqlite/connect.py",
+        "if found != wanted:", "if False:",
+        "store/test_opening.py::test_a_library_that_does_not_sync_as_it_is_told_opens_nothing",
+    ),
+    Mutation(
+        "a second SQLite library is kept from the store", "store/sqlite/guard.py",
+        "sys.addaudithook(_audit)", "pass",
+        "store/test_guard.py::test_the_standard_library_does_not_open_an_open_store[text]",
+    ),
+    Mutation(
+        "the database of another program is not touched", "store/sqlite/schema.py",
+        'if _number(connection, "application_id") != APPLICATION_ID:', "if False:",
+        "store/test_refusals.py::test_the_database_of_another_program_is_not_touched[wal]",
+    ),
+    Mutation(
+        "a store of a newer format is refused", "store/sqlite/schema.py",
+        "if least > FORMAT:", "if False:",
+        "store/test_refusals.py::test_a_store_of_a_newer_perdure_is_refused["
+        "UPDATE store_info SET value = '99' WHERE name = 'least_format']",
+    ),
+    # -- what is recorded is checked
+    Mutation(
+        "a log is checked before it is gone on from", _RUN,
+        "chain.check(self.uid, self.events, run_id=self.run_id)", "pass",
+        _PROMISES + "a_log_that_was_changed_is_not_gone_on_from",
+    ),
+    Mutation(
+        "a log is checked before its result is given out", "operations.py",
+        "chain.check(row.uid, events, run_id=row.run_id)", "pass",
+        _PROMISES + "a_result_that_was_changed_is_not_given_out",
+    ),
+    Mutation(
+        "verify checks the log", "verifying.py",
+        "chain.check(row.uid, page, run_id=row.run_id, after=last)", "pass",
+        "cli/test_verify.py::test_damage_is_found_and_named["
+        "update events set took = took + 1 where run_key = 1 and seq = 3-event 3 of run 'a' is not what was]",
+    ),
+    Mutation(
+        "a recorded outcome belongs to its arguments", "runtime/drift.py",
+        "if recorded is None or recorded == found or step.arguments.same(recorded, found):", "if True:",
+        _PROMISES + "code_that_departs_from_its_log_runs_nothing[other_argument]",
+    ),
+    Mutation(
+        "a recorded step that moved is not run again", _RUN,
+        "if self.replay.late and not drift.guard_moved(self, call):", "if False:",
+        _PROMISES + "code_that_departs_from_its_log_runs_nothing[other_place]",
+    ),
+    # -- replay
+    Mutation(
+        "outcomes are delivered in the order of the log", "model/replay.py",
+        "                self._outcomes.append(event)\n", "                self._outcomes.insert(0, event)\n",
+        "runtime/test_scenarios.py::test_a_run_cut_anywhere_goes_on_and_replays_alike[kept-shared_list]",
+    ),
+    Mutation(
+        "sets of tasks are gone through alike", "runtime/runloop.py",
+        "    n: int\n    scope: Scope\n\n    def __hash__(self) -> int:\n        return self.n\n",
+        "    n: int\n    scope: Scope\n\n    def __hash__(self) -> int:\n        return id(self) >> 4\n",
+        "runtime/test_scenarios.py::test_a_run_cut_anywhere_goes_on_and_replays_alike[kept-group_abort_idle]",
+    ),
+    Mutation(
+        "an activation is bounded", "runtime/runloop.py",
+        "PASSES = 256", "PASSES = 1_000_000",
+        _PROMISES + "a_workflow_that_polls_gets_its_outcome",
+    ),
+    Mutation(
+        "what is not durable fails the run even if it is swallowed", "runtime/runloop.py",
+        "        if self.poison is None:\n            self.poison = error\n", "",
+        "runtime/test_not_durable.py::test_it_is_refused_with_advice[to_thread]",
+    ),
+    Mutation(
+        "cancelling a step is a request", "runtime/calls.py",
+        "if call.born == call.run.activation:", "if True:",
+        "runtime/test_cancelling.py::test_the_await_ends_as_cancelled_when_the_body_has_settled_whatever_it_did"
+        "[async_body-completes]",
+    ),
+    Mutation(
+        "the live value is what the stored bytes decode to", _OUTCOMES,
+        "payload, value = step.result.roundtrip(ended.value)",
+        "payload, value = step.result.roundtrip(ended.value)[0], ended.value",
+        _PROMISES + "steps_and_workflow_share_no_object",
+    ),
+    Mutation(
+        "bodies get copies of their arguments", "model/arguments.py",
+        "copies.append(copy)", "copies.append(value)",
+        _PROMISES + "steps_and_workflow_share_no_object",
+    ),
+    # -- the barrier
+    Mutation(
+        "a body begins when all before it is on disk", _RUN,
+        "if call.barrier > self.durable and not host.journal.barrier(self):", "if False:",
+        _PROMISES + "a_body_begins_when_all_before_it_is_on_disk",
+    ),
+    Mutation(
+        "an attempt begins when the failure of the last is on disk", _OUTCOMES,
+        "        call.barrier = run.seq\n", "        call.barrier = 0\n",
+        _PROMISES + "the_next_attempt_begins_when_the_failure_of_the_last_is_on_disk",
+    ),
+    Mutation(
+        "what may begin once begins when that is on disk", _RUN,
+        "                self.record(Kind.STEP_STARTED, call.key, attempt=call.attempt)\n                call.barrier = self.seq\n",
+        "                self.record(Kind.STEP_STARTED, call.key, attempt=call.attempt)\n",
+        _PROMISES + "what_may_begin_once_begins_when_that_is_on_disk",
+    ),
+    Mutation(
+        "what may begin once is marked before it begins", _RUN,
+        "if step.at_most_once and not call.marked:", "if False:",
+        _PROMISES + "what_may_begin_once_begins_when_that_is_on_disk",
+    ),
+    Mutation(
+        "what began once does not begin again", _RUN,
+        "if step.at_most_once and call.interrupted:", "if False:",
+        _PROMISES + "what_may_begin_once_does_not_begin_again_after_a_crash",
+    ),
+    Mutation(
+        "a result is told when it is on disk", _RUN,
+        "        self.item.state = state\n        self.host.journal.barrier(self)\n",
+        "        self.item.state = state\n        if state.status.terminal:\n            self.host.owner.run_ended(self)\n",
+        _PROMISES + "a_result_is_told_when_it_is_on_disk",
+    ),
+    Mutation(
+        "no body begins while the lease is in doubt", _RUN,
+        "if not host.lease_ok():", "if False:",
+        _PROMISES + "no_body_begins_while_the_lease_is_in_doubt",
+    ),
+    # -- crashes and liveness
+    Mutation(
+        "a run that keeps killing its workers is blocked", _RECLAIM,
+        "blocked = counts and total >= cap and", "blocked = False and",
+        _suite("crashes_without_progress_are_counted_until_the_run_is_blocked"),
+    ),
+    Mutation(
+        "progress wipes the count of crashes", _RECLAIM,
+        "total = 0 if progress else crashes + counts", "total = crashes + counts",
+        _suite("progress_wipes_the_count"),
+    ),
+    Mutation(
+        "a worker holds one suspect at most", "store/sqlite/claims.py",
+        "if suspects and not _holds_suspect(cursor, worker_key):", "if suspects:",
+        _suite("a_worker_is_given_one_suspect_at_a_time"),
+    ),
+    Mutation(
+        "a crash is laid to the suspect", _RECLAIM,
+        "counts = crashed and (not suspect_held or crashes >= SUSPECT)", "counts = crashed",
+        _suite("a_crash_is_laid_to_the_suspect_and_not_to_its_neighbours"),
+    ),
+    Mutation(
+        "what a worker that stopped left behind is no crash", _RECLAIM,
+        'crashed = not fetch_value(cursor, QUERIES["has_stopped"], (worker_key,))', "crashed = True",
+        _suite("what_a_retired_worker_left_is_taken_and_no_crash_is_counted"),
+    ),
+    Mutation(
+        "a worker that drains says so first", "runtime/worker.py",
+        "        if self.running:\n            await self._leave()\n", "",
+        _INTERLEAVINGS + "a_worker_killed_while_it_drains_counts_as_no_crash",
+    ),
+    Mutation(
+        "a held lock under a live lease is alive", "store/sqlite/liveness.py",
+        "elif lock is Lock.HELD and ended:", "elif lock is Lock.HELD:",
+        "store/test_liveness.py::test_a_held_lock_under_a_live_lease_is_alive_however_long_its_beat_stands_still",
+    ),
+    Mutation(
+        "a frozen worker gets its grace", "store/sqlite/liveness.py",
+        "if so_far >= grace:", "if True:",
+        "store/test_liveness.py::test_a_stopped_worker_is_dead_only_after_a_grace_with_the_same_beat",
+    ),
+    Mutation(
+        "a free lock is death at once", "store/sqlite/liveness.py",
+        "if lock is Lock.FREE or", "if (lock is Lock.FREE and ended) or",
+        "store/test_liveness.py::test_a_killed_worker_is_dead_at_once",
+    ),
+    Mutation(
+        "a lock file that was replaced proves nothing", "store/sqlite/sidecar.py",
+        'if mark != f"{file[0]}:{file[1]}":', "if False:",
+        "store/test_liveness.py::test_a_lock_file_that_was_replaced_proves_nothing",
+    ),
+]  # fmt: skip
