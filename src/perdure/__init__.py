@@ -16,13 +16,13 @@ from perdure.context import (
     step_context,
     uuid4,
 )
-from perdure.engine import Engine, arun
+from perdure.engine import Engine
 from perdure.errors import PerdureError, RetryAfter
 from perdure.handle import Handle
+from perdure.here import arun, run
 from perdure.model.hints import volatile
 from perdure.model.records import Status
 from perdure.model.retry import Retry
-from perdure.sync import run
 from perdure.workflow import step, workflow
 
 __all__ = [

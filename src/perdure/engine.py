@@ -10,30 +10,31 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from inspect import isawaitable, isclass, isroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from perdure.clock import SystemClock
 from perdure.config import default_store
-from perdure.errors import DefinitionError, EngineNotOpen, StoreGone, UnknownWorkflow, WrongState
+from perdure.errors import DefinitionError, RunConflict, StoreGone, UnknownWorkflow, WrongState
 from perdure.handle import Handle
 from perdure.model.durations import seconds
 from perdure.model.records import Status
-from perdure.operations import Operations, Start
+from perdure.operations import Operations, Runs, Start, check_distinct
+from perdure.options import limits, statuses
 from perdure.runtime.journal import Journal
 from perdure.runtime.watch import Watch
-from perdure.runtime.worker import Limits, Worker
+from perdure.runtime.worker import Worker
 from perdure.store.open import open_store
-from perdure.waiting import Waiters
+from perdure.waiting import Home, Waiters
 from perdure.workflow import Workflow, collect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from typing import Self
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from typing import Self, Unpack
 
     from perdure.model.clock import Clock
     from perdure.model.durations import Duration
     from perdure.model.records import RunRow
-    from perdure.runtime.run import Run
+    from perdure.options import EnqueueOptions, RunOptions
     from perdure.store.open import Durability
     from perdure.store.protocol import Store
 
@@ -55,10 +56,21 @@ class Engine:
     """
 
     def __init__(  # noqa: PLR0913 - the options of an engine
-        self, store: str | Path | Store | None = None, *, workflows: Iterable[Workflow[Any, Any]] = (), tools: Any = None,
-        concurrency: int = 100, lease: Duration = "30s", heartbeat: Duration = "10s", threads: int = 32,
-        crash_cap: int = 5, name: str = "", namespace: str = "", durability: Durability = "disk",
-        clock: Clock | None = None, reached: Callable[[str], None] | None = None,
+        self,
+        store: str | Path | Store | None = None,
+        *,
+        workflows: Iterable[Workflow[Any, Any]] = (),
+        tools: Any = None,
+        concurrency: int = 100,
+        lease: Duration = "30s",
+        heartbeat: Duration = "10s",
+        threads: int = 32,
+        crash_cap: int = 5,
+        name: str = "",
+        namespace: str = "",
+        durability: Durability = "disk",
+        clock: Clock | None = None,
+        reached: Callable[[str], None] | None = None,
     ) -> None:
         """Set an engine up; nothing is opened yet.
 
@@ -66,8 +78,9 @@ class Engine:
             store: a file, a data directory or a URL; by default see ``perdure.config``. An open ``Store`` is used as it
                 is, and left open.
             workflows: what it can execute, and decode the results of.
-            tools: what steps find as ``ctx.tools``: an object, or a function (or class) that makes an (async) context
-                manager, entered at start and left after the drain. Never stored.
+            tools: what steps find as ``ctx.tools``; never stored. A function or class is called at every start, and an
+                (async) context manager that it makes is entered then and left after the drain; any other object is used
+                as it is.
             concurrency: runs in execution at once.
             lease: how long a claim holds without a heartbeat.
             heartbeat: how often it is renewed.
@@ -86,7 +99,7 @@ class Engine:
         self._target = store
         self._definitions = collect(workflows)
         self._tools = tools
-        self._limits = _limits(concurrency, lease, heartbeat, threads, crash_cap)
+        self._limits = limits(concurrency, lease, heartbeat, threads, crash_cap)
         self._name, self._namespace, self._durability = name, namespace, durability
         self._clock: Clock = clock or SystemClock()
         self._reached = reached
@@ -95,22 +108,35 @@ class Engine:
         self._journal: Journal | None = None
         self._watch: Watch | None = None
         self._worker: Worker | None = None
-        self._operations: Operations | None = None
-        self._waiters: Waiters | None = None
+        self._home = Home()
+        self._clients = 0
         self._stack: AsyncExitStack | None = None
-        self._fault: StoreGone | None = None
+        self._changing = asyncio.Lock()
+        self._serves = False
+        self._ticking = False
+        self._tail: asyncio.Task[None] | None = None
         self._asked = asyncio.Event()
 
     # -- opening and closing
 
     async def start(self) -> None:
-        """Open the store and execute what can be claimed, until ``stop``. Can be started again after it."""
+        """Open the store and execute what can be claimed, until ``stop``. Can be started again after it.
+
+        Raises:
+            WrongState: it is started already.
+            StoreError: the store cannot be opened.
+        """
         await self._start(serve=True)
 
     async def _start(self, *, serve: bool) -> None:
-        if self._worker is not None:
-            raise WrongState("the engine is started already", status="started", advice="stop it first")
-        opened_here = self._store is None
+        self._home.check_loop()
+        async with self._changing:
+            if self._worker is not None:
+                raise WrongState("the engine is started already", status="started", advice="stop it first")
+            await self._start_worker(serve=serve)
+
+    async def _start_worker(self, *, serve: bool) -> None:
+        worker: Worker | None = None
         try:
             self._open()
             self._stack = AsyncExitStack()
@@ -118,18 +144,28 @@ class Engine:
             assert self._store is not None
             assert self._journal is not None
             assert self._watch is not None
-            assert self._waiters is not None
             worker = Worker(
-                self._store, self._journal, self._clock, self._definitions, self._watch, limits=self._limits, tools=tools,
-                name=self._name, namespace=self._namespace, only=self._only, ended=self._waiters.ended, reached=self._reached,
+                self._store,
+                self._journal,
+                self._clock,
+                self._definitions,
+                self._watch,
+                limits=self._limits,
+                tools=tools,
+                name=self._name,
+                namespace=self._namespace,
+                only=self._only,
+                ended=self._home.waiting.ended,
+                reached=self._reached,
             )
             await worker.start(serve=serve)
-            self._worker = worker
+            self._worker, self._serves = worker, serve
         except BaseException:
-            if self._stack is not None:
-                await self._stack.aclose()
-                self._stack = None
-            if opened_here:
+            if worker is not None:
+                worker.abandon()
+            try:
+                await self._leave_tools()
+            finally:
                 self._close()
             raise
 
@@ -137,22 +173,28 @@ class Engine:
         """Stop: claim nothing new, let steps finish for ``drain``, abort the rest, wait ``grace``, release the runs.
 
         Another engine picks released runs up at once; they stay ``running`` and nothing of them counts as failed.
+        Whoever waits for a result here gets ``EngineNotOpen``. An engine that is not started is left as it is.
 
         Returns:
             Ids of runs whose steps ignore the request to stop; their claims are kept until this process exits.
         """
-        worker = self._worker
-        if worker is None:
-            self._close()
-            return []
-        left = await worker.stop(seconds(drain), seconds(grace))
-        self._worker = None
-        if self._stack is not None:
-            stack, self._stack = self._stack, None
-            await stack.aclose()
-        if not left:
-            self._close()
-        return [run.run_id for run in left]
+        drain_s, grace_s = seconds(drain, what="drain"), seconds(grace, what="grace")
+        self._home.check_loop()
+        async with self._changing:
+            worker = self._worker
+            if worker is None:
+                return []
+            left = await worker.stop(drain_s, grace_s)
+            self._worker = None
+            try:
+                await self._leave_tools()
+            finally:
+                if left:
+                    self._tail = asyncio.get_running_loop().create_task(
+                        worker.outlive(), name="perdure worker that stops"
+                    )
+                self._close()
+            return [run.run_id for run in left]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -164,12 +206,14 @@ class Engine:
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[Self]:
         """Open the store for the block, without executing anything: for web processes and scripts."""
+        self._home.check_loop()
         self._open()
+        self._clients += 1
         try:
             yield self
         finally:
-            if self._worker is None:
-                self._close()
+            self._clients -= 1
+            self._close()
 
     async def serve(
         self, drain: Duration = "30s", grace: Duration = "5s", *, ready: Callable[[], object] | None = None
@@ -200,9 +244,10 @@ class Engine:
             if ready is not None:
                 ready()
             await asked.wait()
-            if self._fault is not None:
+            if self._home.fault is not None:
+                fault = self._home.fault
                 await self.stop(0, 0)
-                raise self._fault
+                raise fault
             logger.warning("asked to stop: draining; a second signal stops at once")
             stopping = asyncio.ensure_future(self.stop(drain, grace))
             hurry = asyncio.ensure_future(again.wait())
@@ -229,53 +274,62 @@ class Engine:
             store = target
         self._store = store
         self._journal = Journal(loop, store, self._clock, reached=self._reached)
-        self._operations = Operations(store, self._journal.call, self._clock, self._namespace, reached=self._reached)
-        self._fault = None
+        operations = Operations(
+            store, self._journal.call, self._clock, self._namespace, self._definitions, reached=self._reached
+        )
         self._watch = Watch(loop, store, self._gone)
-        self._waiters = Waiters(loop, self._operations, self._watch, self._poke)
+        self._home.enter(loop, operations, Waiters(loop, operations, self._watch, self._poke))
         self._watch.start()
 
     def _close(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
-        if self._journal is not None:
-            self._journal.close()
-        if self._waiters is not None:
-            self._waiters.close()
-        if self._store is not None and self._store is not self._target:
-            self._store.close()
-        self._store = self._journal = self._watch = self._operations = self._waiters = None
+        """Close what nobody uses any more."""
+        if self._worker is not None or self._clients:
+            return
+        self._home.leave()
+        store, journal, watch, tail = self._store, self._journal, self._watch, self._tail
+        self._store = self._journal = self._watch = self._tail = None
 
-    async def _enter_tools(self, stack: AsyncExitStack) -> Any:  # noqa: ANN401 - the user's own
+        def let_go(_done: object = None) -> None:
+            if watch is not None:
+                watch.stop()
+            if journal is not None:
+                journal.close()
+            if store is not None and store is not self._target:
+                store.close()
+
+        if tail is None or tail.done():
+            let_go()
+        else:  # runs that did not heed the stop still need all this, to be given back when they have settled
+            tail.add_done_callback(let_go)
+
+    async def _enter_tools(self, stack: AsyncExitStack) -> Any:
         tools = self._tools
-        if isroutine(tools) or isclass(tools) or isinstance(tools, partial):
-            tools = tools()
-            if isawaitable(tools):
-                tools = await tools
-        if hasattr(tools, "__aenter__"):
-            return await stack.enter_async_context(tools)
-        if hasattr(tools, "__enter__"):
-            return stack.enter_context(tools)
-        return tools
+        if not (isroutine(tools) or isclass(tools) or isinstance(tools, partial)):
+            return tools
+        made: Any = tools()
+        if isawaitable(made):
+            made = await made
+        if hasattr(made, "__aenter__"):
+            return await stack.enter_async_context(made)
+        if hasattr(made, "__enter__"):
+            return stack.enter_context(made)
+        return made
+
+    async def _leave_tools(self) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            await stack.aclose()
 
     @property
     def _ops(self) -> Operations:
-        if self._operations is None:
-            raise EngineNotOpen(
-                "the engine is not open", advice="use `async with engine:` to execute, or `async with engine.client():`"
-            )
-        if self._fault is not None:
-            raise self._fault
-        return self._operations
+        return self._home.operations
 
     def _gone(self, error: StoreGone) -> None:
         """Nothing can be done any more: tell whoever waits, and let ``serve`` end."""
         logger.critical("%s", error)
-        self._fault = error
         if self._worker is not None:
             self._worker.store_gone()
-        if self._waiters is not None:
-            self._waiters.fail(error)
+        self._home.fail(error)
         self._asked.set()
 
     def _poke(self) -> None:
@@ -289,14 +343,14 @@ class Engine:
         """
         turns = 0
         while True:
-            # Mostly it is a matter of a few turns of the loop; what takes longer waits for a body, which takes its time.
+            # Mostly it is a matter of a few turns of the loop; what takes longer waits for a body.
             await asyncio.sleep(0 if turns < TURNS else SHORT)
             if self._worker is None or self._worker.at_rest:
                 return
             turns += 1
 
     def _abandon(self) -> None:
-        """End as if the process had died: nothing is released or written, runs stay held by a worker that is no more."""
+        """End as if the process had died: nothing is released or written, runs stay held by a worker that is gone."""
         worker, watch, journal = self._worker, self._watch, self._journal
         self._worker = self._stack = None
         if watch is not None:
@@ -308,9 +362,22 @@ class Engine:
 
     # -- runs
 
-    async def enqueue(  # noqa: PLR0913 - the options of a run
-        self, workflow: Workflow[InputT, R], value: InputT = None, /, *, run_id: str | None = None,  # type: ignore[assignment]
-        idempotency_key: str | None = None, delay: Duration | None = None, priority: int = 0,
+    @overload
+    async def enqueue(self, workflow: Workflow[None, R], /, **options: Unpack[EnqueueOptions]) -> Handle[R]: ...
+    @overload
+    async def enqueue(
+        self, workflow: Workflow[InputT, R], value: InputT, /, **options: Unpack[EnqueueOptions]
+    ) -> Handle[R]: ...
+    async def enqueue(
+        self,
+        workflow: Workflow[Any, R],
+        value: Any = None,
+        /,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        delay: Duration | None = None,
+        priority: int = 0,
         tags: Mapping[str, str] | None = None,
     ) -> Handle[R]:
         """Create a run, or find the one that is there; it is executed by whichever engine claims it.
@@ -327,18 +394,25 @@ class Engine:
         Raises:
             RunConflict: the id or key is taken by another workflow or another input.
             NotSerializable: the input cannot be stored exactly.
+            DefinitionError: an option is wrong.
         """
-        start = Start(run_id, idempotency_key, delay, priority, None if tags is None else dict(tags))
+        start = Start(run_id, idempotency_key, delay, priority, tags)
         operations = self._ops
         created = await operations.create([operations.new_run(workflow, value, start)], workflow)
         self._poke()
         return self._handle(workflow, created[0].row)
 
     async def enqueue_many(
-        self, workflow: Workflow[InputT, R], values: Iterable[InputT], /, *, run_ids: Sequence[str] | None = None,
-        delay: Duration | None = None, priority: int = 0,
+        self,
+        workflow: Workflow[InputT, R],
+        values: Iterable[InputT],
+        /,
+        *,
+        run_ids: Sequence[str] | None = None,
+        delay: Duration | None = None,
+        priority: int = 0,
     ) -> list[Handle[R]]:
-        """Create many runs, thousands to a transaction.
+        """Create many runs, or find those that are there, thousands to a transaction.
 
         Args:
             workflow: what to run.
@@ -348,8 +422,9 @@ class Engine:
             priority: as for ``enqueue``.
 
         Raises:
-            RunConflict: an id is taken by another workflow or another input.
-            NotSerializable: an input cannot be stored exactly; then none of its chunk was created.
+            RunConflict: an id is taken by another workflow or another input; the others are created all the same.
+            NotSerializable: an input cannot be stored exactly; then none was created.
+            DefinitionError: an option is wrong, or an id is given twice with different inputs; then none was created.
         """
         operations = self._ops
         values = list(values)
@@ -360,6 +435,7 @@ class Engine:
             operations.new_run(workflow, value, Start(run_id, None, delay, priority))
             for value, run_id in zip(values, names, strict=True)
         ]
+        check_distinct(new)
         handles: list[Handle[R]] = []
         for at in range(0, len(new), CHUNK):
             created = await operations.create(new[at : at + CHUNK], workflow)
@@ -367,8 +443,17 @@ class Engine:
             self._poke()
         return handles
 
+    @overload
+    async def run(self, workflow: Workflow[None, R], /, **options: Unpack[RunOptions]) -> R: ...
+    @overload
+    async def run(self, workflow: Workflow[InputT, R], value: InputT, /, **options: Unpack[RunOptions]) -> R: ...
     async def run(
-        self, workflow: Workflow[InputT, R], value: InputT = None, /, *, run_id: str | None = None,  # type: ignore[assignment]
+        self,
+        workflow: Workflow[Any, R],
+        value: Any = None,
+        /,
+        *,
+        run_id: str | None = None,
         retry_failed: bool = False,
     ) -> R:
         """Run a workflow, or attach to the run that is there, and wait for its result.
@@ -388,130 +473,101 @@ class Engine:
             RunFailed: it failed with an exception that cannot be rebuilt; others are raised as themselves.
         """
         operations, worker = self._ops, self._worker
+        new = operations.new_run(workflow, value, Start(run_id))
         if worker is not None and (workflow.name, workflow.version) not in self._definitions:
             raise UnknownWorkflow(
-                f"{workflow!r} is not among this engine's workflows", workflow=workflow.name,
+                f"{workflow!r} is not among this engine's workflows",
+                workflow=workflow.name,
                 advice="pass it to Engine(workflows=[…])",
             )
-        new = operations.new_run(workflow, value, Start(run_id))
-        claim_for = worker.key if worker is not None and worker.free > 0 else None
-        assert self._waiters is not None
-        created = (await operations.create([new], workflow, claim_for=claim_for,
-                                           facts=b"" if worker is None else worker.facts))[0]
+        if worker is None:
+            created = (await operations.create([new], workflow))[0]
+        else:
+            created = (
+                await operations.create(
+                    [new],
+                    workflow,
+                    claim_for=worker.key if worker.free > 0 else None,
+                    facts=worker.facts,
+                    claimed=worker.execute,
+                )
+            )[0]
         row = created.row
-        handle = self._handle(workflow, row)
-        if created.claim is not None and worker is not None:
-            worker.execute(created.claim)
-        elif not created.is_new:
-            if row.status is Status.FAILED and retry_failed:
-                await operations.resume(row.run_id)
-            elif row.status.terminal or row.status is Status.BLOCKED:
-                return await operations.result(row, workflow)  # type: ignore[no-any-return]
-        if worker is not None and created.claim is None:
-            worker.want(row.run_key)
-        return await handle.result()
+        if created.claim is None:
+            retry = retry_failed and row.status is Status.FAILED
+            if retry or not (row.status.terminal or row.status is Status.BLOCKED):
+                self._check_version(row, workflow)
+                if retry:
+                    await operations.resume_failed(row)
+                if worker is not None:
+                    worker.want(row.run_key)
+        return await self._handle(workflow, row).result()
+
+    def _check_version(self, row: RunRow, workflow: Workflow[Any, Any]) -> None:
+        if self._only and row.version != workflow.version:
+            raise RunConflict(
+                f"run {row.run_id!r} began under version {row.version!r} of {row.workflow!r}, not {workflow.version!r}",
+                run_id=row.run_id,
+                recorded=row.version,
+                found=workflow.version,
+                advice="a run stays with the version it began under: go on with that one, or choose another run id",
+            )
 
     def get(self, run_id: str, workflow: Workflow[Any, R] | None = None) -> Handle[R]:
         """Return a handle on a run; reads nothing. With ``workflow`` its result has the workflow's type."""
+        _ = self._ops
         return self._handle(workflow, None, run_id)
 
     def runs(
-        self, *, status: Iterable[Status | str] | Status | str | None = None, workflow: Workflow[Any, Any] | str | None = None
-    ) -> AsyncIterator[RunRow]:
-        """Iterate over runs, newest first.
+        self,
+        *,
+        status: Iterable[Status | str] | Status | str | None = None,
+        workflow: Workflow[Any, Any] | str | None = None,
+    ) -> Runs:
+        """Return the runs, newest first: to iterate over with ``async for``, or to read by ``page``.
 
         Args:
             status: only these statuses ("failed", …).
             workflow: only this workflow, or its name.
+
+        Raises:
+            DefinitionError: no such status.
         """
         name = workflow.name if isinstance(workflow, Workflow) else workflow
-        return self._ops.runs(_statuses(status), name)
+        if name is not None and not isinstance(name, str):
+            raise DefinitionError(f"{name!r} is no workflow and no name of one", advice="give either")
+        return Runs(self._ops, statuses(status), name)
 
     def _handle(self, workflow: Workflow[Any, R] | None, row: RunRow | None, run_id: str = "") -> Handle[R]:
-        operations = self._ops
-        assert self._waiters is not None
-        if workflow is None and row is not None:
-            workflow = self._definitions.get((row.workflow, row.version))
-        return Handle(
-            row.run_id if row is not None else run_id, workflow, operations, self._waiters,
-            None if row is None else row.run_key,
-        )
+        if row is None:
+            return Handle(run_id, workflow, self._home)
+        return Handle(row.run_id, workflow, self._home, row.run_key)
 
     async def tick(self) -> int:
-        """Make one pass: take back what dead workers left, claim up to ``concurrency`` runs, execute them, wait for them.
+        """Make one pass: take back what dead workers left, claim up to ``concurrency`` runs, execute and await them.
 
-        Returns how many runs were executed. For programs that drive the engine themselves; not while it is started.
+        A run that must wait for long, in a sleep or for its next attempt, is let go and found by a later pass.
+
+        Returns how many runs were executed. For programs that drive the engine themselves: the first pass opens the
+        store, and ``stop`` closes it.
+
+        Raises:
+            WrongState: the engine is started, or another pass is under way.
         """
-        if self._worker is None:
-            await self._start(serve=False)
-        assert self._worker is not None
-        return await self._worker.tick()
-
-
-def _limits(concurrency: object, lease: Duration, heartbeat: Duration, threads: object, crash_cap: object) -> Limits:
-    for what, value in (("concurrency", concurrency), ("threads", threads), ("crash_cap", crash_cap)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise DefinitionError(f"{what} is a whole number from 1, not {value!r}")
-    assert isinstance(concurrency, int)
-    assert isinstance(threads, int)
-    assert isinstance(crash_cap, int)
-    lease_s = seconds(lease, what="lease", allow_zero=False)
-    heartbeat_s = seconds(heartbeat, what="heartbeat", allow_zero=False)
-    if heartbeat_s >= lease_s:
-        raise DefinitionError(
-            f"the heartbeat ({heartbeat_s:g} s) must be shorter than the lease ({lease_s:g} s)",
-            advice="a third of the lease is a good heartbeat",
-        )
-    return Limits(concurrency, lease_s, heartbeat_s, threads, crash_cap)
-
-
-def _statuses(given: Iterable[Status | str] | Status | str | None) -> list[Status] | None:
-    if given is None:
-        return None
-    several = [given] if isinstance(given, (str, Status)) else list(given)
-    try:
-        return [Status[one.upper()] if isinstance(one, str) else one for one in several]
-    except KeyError as error:
-        known = ", ".join(status.word for status in Status)
-        raise DefinitionError(f"no status {error.args[0].lower()!r}", advice=f"statuses are {known}") from None
-
-
-
-
-async def arun(  # noqa: PLR0913 - the options of a run
-    workflow: Workflow[InputT, R], value: InputT = None, /, *, run_id: str | None = None,  # type: ignore[assignment]
-    store: str | Path | None = None, tools: Any = None, retry_failed: bool = True, lease: Duration = "30s",
-    heartbeat: Duration = "10s", durability: Durability = "disk", clock: Clock | None = None,
-    reached: Callable[[str], None] | None = None,
-) -> R:
-    """Run a workflow here and now and return its result; the same call resumes it after a crash.
-
-    The run of this id is created, or goes on from what is recorded; a failed one goes on from what failed. Only this run
-    is executed. Another process that executes it already is waited for, and taken over from if it dies.
-
-    Args:
-        workflow: what to run.
-        value: its input.
-        run_id: a stable name for this piece of work; without one, every call is a new run.
-        store: where runs live; see ``Engine``.
-        tools: what steps find as ``ctx.tools``; see ``Engine``.
-        retry_failed: with False, the error of a run that failed before is raised again.
-        lease: see ``Engine``.
-        heartbeat: see ``Engine``.
-        durability: see ``Engine``.
-        clock: see ``Engine``.
-        reached: see ``Engine``.
-
-    Raises:
-        RunConflict: the id is taken by another workflow or another input.
-        RunCancelled, RunBlocked: the run is in that state; it needs ``resume``.
-        DriftError, IntegrityError: what is recorded does not fit the code, or is damaged; nothing was run.
-        RunFailed: it failed with an exception that cannot be rebuilt; others are raised as themselves.
-    """
-    engine = Engine(
-        store, workflows=[workflow], tools=tools, concurrency=1, lease=lease, heartbeat=heartbeat, durability=durability,
-        clock=clock, reached=reached,
-    )
-    engine._only = True
-    async with engine:
-        return await engine.run(workflow, value, run_id=run_id, retry_failed=retry_failed)
+        self._home.check_loop()
+        if self._ticking or (self._worker is not None and self._serves):
+            raise WrongState(
+                "another pass is under way" if self._ticking else "the engine is started, and claims by itself",
+                status="ticking" if self._ticking else "started",
+                advice="await one tick after the other, outside of steps"
+                if self._ticking
+                else "either start it or tick it",
+            )
+        self._ticking = True
+        try:
+            if self._worker is None:
+                await self._start(serve=False)
+            assert self._worker is not None
+            return await self._worker.tick()
+        finally:
+            self._ticking = False

@@ -1,23 +1,37 @@
-"""What can be done with runs without executing them: create, read, cancel, resume. Serves handles, engine, command line."""
+"""What can be done with runs without executing them: create, read, cancel, resume. Serves handles, engine and tools."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import (
-    DefinitionError, DriftError, IntegrityError, PerdureError, RunBlocked, RunCancelled, RunConflict, RunFailed,
-    RunNotFound, StepFailed, Undecodable, WrongState,
+    DefinitionError,
+    DriftError,
+    IntegrityError,
+    PerdureError,
+    RunBlocked,
+    RunCancelled,
+    RunConflict,
+    RunFailed,
+    RunNotFound,
+    StepFailed,
+    Undecodable,
+    WrongState,
 )
 from perdure.model import chain, ids, payloads
 from perdure.model.codec import ValueCodec
-from perdure.model.durations import micros
+from perdure.model.durations import FOREVER, micros
 from perdure.model.failures import decode_failure
 from perdure.model.history import RunView, fold
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
 from perdure.runtime import points
 from perdure.store.protocol import PAGE, Filter
+from perdure.workflow import Workflow
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,22 +40,22 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.durations import Duration
-    from perdure.model.records import Created
+    from perdure.model.records import Claim, Created
     from perdure.store.protocol import Store
-    from perdure.workflow import Workflow
 
     T = TypeVar("T")
 
     class Calls(Protocol):
         """How a verb of the store is executed: the journal's ``call``."""
 
-        def __call__(self, verb: Callable[[], T], /) -> asyncio.Future[T]:
-            """Execute it in its turn."""
+        def __call__(self, verb: Callable[[], T], /, *, then: Callable[[T], object] | None = None) -> asyncio.Future[T]:
+            """Execute it in its turn; ``then`` gets what it gives, whoever waits for that."""
             ...
 
 
 _ANY = ValueCodec(Any)
 SHOWN = 300
+RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +66,46 @@ class Start:
     idempotency_key: str | None = None
     delay: Duration | None = None
     priority: int = 0
-    tags: dict[str, str] | None = None
+    tags: Mapping[str, str] | None = None
+
+
+class WentOn(Exception):
+    """A run that had ended has been resumed since: its end is not to be had yet."""
 
 
 class Operations:
     """See the module's text. Every method may raise ``StoreError``."""
 
-    def __init__(self, store: Store, call: Calls, clock: Clock, namespace: str = "", *,
-                 reached: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        call: Calls,
+        clock: Clock,
+        namespace: str = "",
+        definitions: Mapping[tuple[str, str], Workflow[Any, Any]] | None = None,
+        *,
+        reached: Callable[[str], None] | None = None,
+    ) -> None:
         self.store = store
         self.call = call
         self.clock = clock
         self.namespace = namespace
+        self.definitions = definitions or {}
         self.reached = reached
 
     # -- creating
 
-    def new_run(self, workflow: Workflow[Any, Any], value: Any, start: Start) -> NewRun:  # noqa: ANN401 - a user's input
+    def new_run(self, workflow: Workflow[Any, Any], value: Any, start: Start) -> NewRun:
         """Make the record of a run to create.
 
         Raises:
             NotSerializable: the input cannot be stored exactly.
             DefinitionError: an option is wrong.
         """
+        if not isinstance(workflow, Workflow):
+            raise DefinitionError(
+                f"{workflow!r} is not a workflow", advice="give the function that is decorated with @workflow"
+            )
         now = self.clock.now()
         run_id = ids.run_id(now, os.urandom) if start.run_id is None else ids.valid_run_id(start.run_id)
         if not workflow.takes_input and value is not None:
@@ -85,29 +116,55 @@ class Operations:
             raise DefinitionError(f"a priority is a whole number from -1000 to 1000, not {start.priority!r}")
         key = start.idempotency_key
         if key is not None:
-            key = ids.valid_run_id(key)
-        delay_until = None if start.delay is None else now + micros(start.delay)
+            key = ids.valid_run_id(key, "idempotency key")
+        delay_until = None if start.delay is None else min(now + micros(start.delay, what="delay"), FOREVER)
         origin = payloads.origin(run_id, workflow.origin, delay_until)
         return NewRun(
-            run_id=run_id, uid=ids.new_uid(os.urandom), workflow=workflow.name, version=workflow.version,
-            queue=workflow.queue, namespace=self.namespace, created_at=now, codec=codec, payload=stored, origin=origin,
-            delay_until=delay_until, priority=start.priority, idempotency_key=key,
-            meta=None if start.tags is None else payloads.note(tags=start.tags),
+            run_id=run_id,
+            uid=ids.new_uid(os.urandom),
+            workflow=workflow.name,
+            version=workflow.version,
+            queue=workflow.queue,
+            namespace=self.namespace,
+            created_at=now,
+            codec=codec,
+            payload=stored,
+            origin=origin,
+            delay_until=delay_until,
+            priority=start.priority,
+            idempotency_key=key,
+            meta=None if start.tags is None else payloads.note(tags=_tags(start.tags)),
             artifacts=() if artifact is None else (artifact,),
         )
 
-    async def create(self, runs: Sequence[NewRun], workflow: Workflow[Any, Any], *, claim_for: int | None = None,
-                     facts: bytes = b"") -> list[Created]:
+    async def create(
+        self,
+        runs: Sequence[NewRun],
+        workflow: Workflow[Any, Any],
+        *,
+        claim_for: int | None = None,
+        facts: bytes = b"",
+        claimed: Callable[[Claim], object] | None = None,
+    ) -> list[Created]:
         """Create runs, or find those that are there.
+
+        With ``claim_for`` (a worker's key) new runs are claimed at once, and ``claimed`` is told of each, also if the
+        caller is cancelled meanwhile.
 
         Raises:
             RunConflict: an id (or idempotency key) is taken by another workflow or another input.
         """
         if self.reached is not None:
             self.reached(points.CREATE)
-        created = await self.call(lambda: self.store.create_runs(runs, claim_for=claim_for, facts=facts))
-        if self.reached is not None:
-            self.reached(points.CREATED)
+
+        def then(created: list[Created]) -> None:
+            if self.reached is not None:
+                self.reached(points.CREATED)
+            for one in created:
+                if one.claim is not None and claimed is not None:
+                    claimed(one.claim)
+
+        created = await self.call(lambda: self.store.create_runs(runs, claim_for=claim_for, facts=facts), then=then)
         for run, found in zip(runs, created, strict=True):
             if not found.is_new:
                 await self.check_same(found.row, workflow, run)
@@ -122,8 +179,11 @@ class Operations:
         run_id = row.run_id
         if row.workflow != workflow.name:
             raise RunConflict(
-                f"run {run_id!r} belongs to workflow {row.workflow!r}, not {workflow.name!r}", run_id=run_id,
-                recorded=row.workflow, found=workflow.name, advice="choose another run id",
+                f"run {run_id!r} belongs to workflow {row.workflow!r}, not {workflow.name!r}",
+                run_id=run_id,
+                recorded=row.workflow,
+                found=workflow.name,
+                advice="choose another run id",
             )
         first = (await self.call(lambda: self.store.read_events(row.run_key, 0, 1)))[0]
         recorded = payloads.unpack(first, self.store.get_artifact)
@@ -136,8 +196,11 @@ class Operations:
             same = False
         if not same:
             raise RunConflict(
-                f"run {run_id!r} was created with another input\n  recorded: {_shown(recorded)}\n  found:    {_shown(found)}",
-                run_id=run_id, recorded=_shown(recorded), found=_shown(found),
+                f"run {run_id!r} was created with another input\n"
+                f"  recorded: {_shown(recorded)}\n  found:    {_shown(found)}",
+                run_id=run_id,
+                recorded=_shown(recorded),
+                found=_shown(found),
                 advice="use another run id for another input; the recorded run goes on unchanged",
             )
 
@@ -151,11 +214,14 @@ class Operations:
         """
         row = await self.call(lambda: self.store.get_run(run_id, self.namespace))
         if row is None:
-            raise RunNotFound(f"no run {run_id!r} in {self.store.url}", run_id=run_id, advice="list what is there with `perdure runs`")
+            raise RunNotFound(
+                f"no run {run_id!r} in {self.store.url}", run_id=run_id, advice="list what is there with `perdure runs`"
+            )
         return row
 
     async def events(self, row: RunRow, after: int = 0) -> list[Event]:
         """Read a run's log after a seq."""
+
         def read() -> list[Event]:
             events: list[Event] = []
             last = after
@@ -163,26 +229,13 @@ class Operations:
                 events += page
                 last = page[-1].seq
             return events
+
         return await self.call(read)
 
     async def view(self, run_id: str) -> tuple[RunRow, RunView]:
         """Read a run and what its log says."""
         row = await self.row(run_id)
         return row, fold(await self.events(row))
-
-    async def runs(self, status: Sequence[Status] | None = None, workflow: str | None = None,
-                   after: int | None = None) -> AsyncIterator[RunRow]:
-        """Iterate over runs, newest first."""
-        where = None if status is None else tuple(status)
-        while True:
-            page = await self.call(lambda cursor=after: self.store.list_runs(  # type: ignore[misc]
-                Filter(status=where, workflow=workflow, namespace=self.namespace, after=cursor)
-            ))
-            for row in page:
-                yield row
-            if not page:
-                return
-            after = page[-1].run_key
 
     # -- changing
 
@@ -199,7 +252,12 @@ class Operations:
             raise WrongState(f"run {run_id!r} is already {status.word}", run_id=run_id, status=status.word)
         return status
 
-    async def resume(self, run_id: str, *, accept_drift: bool = False) -> RunRow:
+    async def resume_failed(self, row: RunRow) -> None:
+        """Resume a run that was seen to have failed; if it is in another state by now, leave it at that."""
+        with suppress(WrongState):
+            await self.resume(row.run_id, states=frozenset({Status.FAILED}))
+
+    async def resume(self, run_id: str, *, accept_drift: bool = False, states: frozenset[Status] = RESUMABLE) -> RunRow:
         """Make a failed, cancelled or blocked run go on: what failed is tried anew, what is recorded stays.
 
         Raises:
@@ -207,10 +265,11 @@ class Operations:
             WrongState: the run is not in such a state.
         """
         row = await self.row(run_id)
-        if row.status not in {Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED}:
+        if row.status not in states:
             raise WrongState(
                 f"run {run_id!r} is {row.status.word}: only failed, cancelled, blocked and paused runs are resumed",
-                run_id=run_id, status=row.status.word,
+                run_id=run_id,
+                status=row.status.word,
             )
         view = fold(await self.events(row))
         payload = payloads.note(supersede=view.failed_steps, accept_drift=accept_drift)
@@ -218,18 +277,26 @@ class Operations:
 
     # -- results
 
-    async def result(self, row: RunRow, workflow: Workflow[Any, Any] | None) -> Any:  # noqa: ANN401 - the workflow's own type
+    async def result(self, row: RunRow, workflow: Workflow[Any, Any] | None) -> Any:
         """Return a finished run's result, after checking its whole log, or raise what it ended with."""
         events = await self.events(row)
         chain.check(row.uid, events, run_id=row.run_id)
-        if row.status is Status.BLOCKED and (not events or events[-1].kind != Kind.RUN_BLOCKED):
+        if not events or events[-1].hash != row.hash:
+            now = await self.call(lambda: self.store.get_runs([row.run_key]))
+            if not now or now[0].epoch != row.epoch:
+                raise WentOn
+            blocked = row.status is Status.BLOCKED
             raise IntegrityError(
-                f"run {row.run_id!r} is blocked: {row.reason}", run_id=row.run_id, reason=row.reason,
-                advice="restore the database from a backup, or cancel the run",
+                f"run {row.run_id!r} is blocked: {row.reason}"
+                if blocked
+                else f"run {row.run_id!r}: its log does not end as its row says",
+                run_id=row.run_id,
+                reason=row.reason,
+                advice="restore the database from a backup" + (", or cancel the run" if blocked else ""),
             )
         return self.outcome(row, events[-1], workflow)
 
-    def outcome(self, row: RunRow, last: Event, workflow: Workflow[Any, Any] | None) -> Any:  # noqa: ANN401
+    def outcome(self, row: RunRow, last: Event, workflow: Workflow[Any, Any] | None) -> Any:
         """Return or raise what a run's last event says.
 
         Raises:
@@ -237,6 +304,8 @@ class Operations:
             RunFailed, RunCancelled, RunBlocked, DriftError, IntegrityError: see there.
         """
         run_id = row.run_id
+        if workflow is None:
+            workflow = self.definitions.get((row.workflow, row.version))
         if last.kind == Kind.RUN_COMPLETED:
             data = payloads.unpack(last, self.store.get_artifact)
             try:
@@ -244,7 +313,9 @@ class Operations:
             except Undecodable as misfit:
                 raise DriftError(
                     f"run {run_id!r}: its recorded result does not decode as the workflow's type today: {misfit}",
-                    run_id=run_id, recorded=_shown(data), advice="the result is kept as it is; make the type accept it",
+                    run_id=run_id,
+                    recorded=_shown(data),
+                    advice="the result is kept as it is; make the type accept it",
                 ) from misfit
         said = payloads.fields(last.payload)
         reason = said.get("reason") or "no reason given"
@@ -256,17 +327,77 @@ class Operations:
             kinds: dict[str, type[PerdureError]] = {"drift": DriftError, "integrity": IntegrityError}
             cls = kinds.get(said.get("code", ""), RunBlocked)
             raise cls(
-                f"run {run_id!r} is blocked: {reason}", run_id=run_id, reason=reason,
+                f"run {run_id!r} is blocked: {reason}",
+                run_id=run_id,
+                reason=reason,
                 advice="nothing was run or overwritten; mend the cause, then `resume` it",
             )
         failure = payloads.failure_of(last.payload)
         error = decode_failure(failure or b"{}")
         if isinstance(error, StepFailed):
-            fields: dict[str, Any] = {**error.fields, "run_id": run_id}
-            error = RunFailed(error.message, **fields)
-        steps = ", ".join(said.get("steps", ()))
+            error = _run_failed(error, run_id)
+        steps = ", ".join(
+            f"{key} (attempt {attempt})" if attempt else key
+            for key, attempt in zip_longest(said.get("steps", ()), said.get("attempts", ()))
+        )
         error.add_note(f"run {run_id!r} of {row.workflow} failed" + (f" in {steps}" if steps else ""))
         raise error
+
+
+class Runs:
+    """Runs of one kind, newest first: ``async for row in …``, or page by page."""
+
+    def __init__(self, operations: Operations, status: Sequence[Status] | None, workflow: str | None) -> None:
+        self._operations = operations
+        self._status = None if status is None else tuple(status)
+        self._workflow = workflow
+
+    async def __aiter__(self) -> AsyncIterator[RunRow]:
+        cursor: int | None = None
+        while True:
+            rows, cursor = await self.page(cursor)
+            for row in rows:
+                yield row
+            if cursor is None:
+                return
+
+    async def page(self, cursor: int | None = None, *, limit: int = 100) -> tuple[list[RunRow], int | None]:
+        """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last."""
+        operations = self._operations
+        where = Filter(self._status, self._workflow, operations.namespace, cursor, limit)
+        rows = await operations.call(lambda: operations.store.list_runs(where))
+        return rows, rows[-1].run_key if len(rows) == limit else None
+
+
+def check_distinct(runs: Sequence[NewRun]) -> None:
+    """Refuse runs of one id that differ.
+
+    Raises:
+        DefinitionError: two do.
+    """
+    seen: dict[str, bytes] = {}
+    for run in runs:
+        if seen.setdefault(run.run_id, run.payload) != run.payload:
+            raise DefinitionError(
+                f"run id {run.run_id!r} is given twice, with different inputs", advice="give every run its own id"
+            )
+
+
+def _run_failed(error: StepFailed, run_id: str) -> RunFailed:
+    """What stands for a run's exception that cannot be rebuilt, with all that is known of it."""
+    fields: dict[str, Any] = {**error.fields, "run_id": run_id}
+    failed = RunFailed(error.message, advice=error.advice, **fields)
+    failed.__cause__, failed.__context__ = error.__cause__, error.__context__
+    failed.__suppress_context__ = error.__suppress_context__
+    for note in getattr(error, "__notes__", ())[bool(error.advice) :]:
+        failed.add_note(note)
+    return failed
+
+
+def _tags(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
+        raise DefinitionError(f"tags are texts by name, not {given!r}", advice='write tags={"customer": "42"}')
+    return dict(given)
 
 
 def _shown(data: bytes) -> str:

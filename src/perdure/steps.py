@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from perdure.context import INJECTED, RunLoopBase, here
-from perdure.errors import ColourError, DefinitionError, NotInRun
+from perdure.errors import ColourError, DefinitionError, NotInRun, RunGone
 from perdure.model.arguments import Arguments
 from perdure.model.codec import ValueCodec
 from perdure.model.durations import seconds
@@ -53,10 +53,13 @@ def run_for_coroutine(shown: str, blocking: str) -> CurrentRun | None:
     Raises:
         ColourError: in a sync workflow.
         NotInRun: in a callback of a run's loop, or in an event loop that a sync workflow started.
+        RunGone: in code of a run whose execution in memory is being ended.
     """
     loop = _get_running_loop()
     if isinstance(loop, RunLoopBase):
         if _current_task(loop) is None:
+            if loop.is_closed():
+                raise RunGone
             raise NotInRun(
                 f"{shown} was called in a callback of its run, which no task of the workflow waits for",
                 advice="call it in the workflow or in a task that the workflow starts",

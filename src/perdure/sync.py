@@ -1,7 +1,7 @@
-"""Perdure for code without ``async``: ``run``, a blocking ``Engine``, and what a sync workflow writes instead of ``await``.
+"""Perdure for code without ``async``: ``run``, a blocking ``Engine``, and what sync workflows write instead of ``await``.
 
-Nothing is written twice: the engine's methods are the async ones called through a thread with an event loop, and in a sync
-workflow the async functions are awaited on the run's loop while the thread waits.
+Nothing is written twice: the engine's methods are the async ones called through a thread with an event loop, and in a
+sync workflow the async functions are awaited on the run's loop while the thread waits.
 """
 
 from __future__ import annotations
@@ -10,52 +10,35 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from perdure import combine
 from perdure import engine as _engine
 from perdure.context import current_fiber, current_run
-from perdure.errors import ColourError, EngineNotOpen, NotInRun
+from perdure.errors import ColourError, NotInRun
+from perdure.here import run
 from perdure.model.durations import seconds
+from perdure.portal import Portal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import Self
+    from typing import Self, Unpack
 
     from perdure.context import Fiber
     from perdure.handle import Handle as AsyncHandle
-    from perdure.model.clock import Clock
     from perdure.model.durations import Duration
     from perdure.model.history import RunView
-    from perdure.model.records import Event, RunRow
-    from perdure.store.open import Durability
+    from perdure.model.records import Event, RunRow, Status
+    from perdure.operations import Runs as AsyncRuns
+    from perdure.options import EngineOptions, EnqueueOptions, RunOptions
+    from perdure.store.protocol import Store
     from perdure.workflow import Workflow
 
 T = TypeVar("T")
 R = TypeVar("R")
 InputT = TypeVar("InputT")
-
-
-def run(  # noqa: PLR0913 - the options of a run
-    workflow: Workflow[InputT, R], value: InputT = None, /, *, run_id: str | None = None,  # type: ignore[assignment]
-    store: str | Path | None = None, tools: Any = None, retry_failed: bool = True, lease: Duration = "30s",
-    heartbeat: Duration = "10s", durability: Durability = "disk", clock: Clock | None = None,
-    reached: Callable[[str], None] | None = None,
-) -> R:
-    """Run a workflow here and now and return its result; the same call resumes it after a crash.
-
-    Arguments and errors are those of ``perdure.arun``.
-
-    Raises:
-        ColourError: called where an event loop runs; write ``await perdure.arun(…)``.
-    """
-    if asyncio._get_running_loop() is not None:
-        raise ColourError("perdure.run would block the event loop it is called in", advice="write await perdure.arun(…)")
-    return asyncio.run(_engine.arun(
-        workflow, value, run_id=run_id, store=store, tools=tools, retry_failed=retry_failed, lease=lease,
-        heartbeat=heartbeat, durability=durability, clock=clock, reached=reached,
-    ))
 
 
 # -- in a sync workflow ---------------------------------------------------------------------------
@@ -118,7 +101,9 @@ def submit(thunk: Callable[[], T]) -> Branch[T]:
 
 
 def wait(
-    branches: Iterable[Branch[T]], *, timeout: Duration | None = None,
+    branches: Iterable[Branch[T]],
+    *,
+    timeout: Duration | None = None,
     return_when: Literal["FIRST_COMPLETED", "FIRST_EXCEPTION", "ALL_COMPLETED"] = "ALL_COMPLETED",
 ) -> tuple[list[Branch[T]], list[Branch[T]]]:
     """Wait for branches like ``asyncio.wait``; returns those that have ended and those that have not, in order.
@@ -145,7 +130,7 @@ async def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
 
 
-async def _wait(tasks: list[asyncio.Task[Any]], timeout: float | None, return_when: str) -> None:  # noqa: ASYNC109
+async def _wait(tasks: list[asyncio.Task[Any]], timeout: float | None, return_when: str) -> None:
     if tasks:
         await asyncio.wait(tasks, timeout=timeout, return_when=return_when)
 
@@ -170,11 +155,14 @@ def _here(what: str) -> Fiber:
 class Handle(Generic[R]):
     """A handle on a run whose methods block; see ``perdure.Handle``."""
 
-    __slots__ = ("_call", "_handle")
+    __slots__ = ("_handle", "_portal")
 
-    def __init__(self, handle: AsyncHandle[R], call: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    def __init__(self, handle: AsyncHandle[R], portal: Portal) -> None:
         self._handle = handle
-        self._call = call
+        self._portal = portal
+
+    def __repr__(self) -> str:
+        return repr(self._handle)
 
     @property
     def run_id(self) -> str:
@@ -183,59 +171,64 @@ class Handle(Generic[R]):
 
     def view(self) -> RunView:
         """Return the run as its log tells it."""
-        view: RunView = self._call(self._handle.view())
-        return view
+        return self._portal.call(self._handle.view())
 
-    def result(self, timeout: float | None = None) -> R:
+    def row(self) -> RunRow:
+        """Return the run as the store lists it."""
+        return self._portal.call(self._handle.row())
+
+    def result(self, timeout: Duration | None = None) -> R:
         """Wait until the run has ended and return its result, or raise what it ended with."""
-        result: R = self._call(self._handle.result(timeout))
-        return result
+        return self._portal.call(self._handle.result(timeout))
 
     def cancel(self, reason: str = "") -> None:
         """Ask the run to end."""
-        self._call(self._handle.cancel(reason))
+        self._portal.call(self._handle.cancel(reason))
 
     def resume(self, *, accept_drift: bool = False) -> None:
         """Let a failed, cancelled or blocked run go on."""
-        self._call(self._handle.resume(accept_drift=accept_drift))
+        self._portal.call(self._handle.resume(accept_drift=accept_drift))
 
-    def events(self) -> list[Event]:
-        """Return the run's event log so far."""
-        async def read() -> list[Event]:
-            return [event async for event in self._handle.events()]
-        events: list[Event] = self._call(read())
-        return events
+    def events(self, *, follow: bool = False, after: int = 0) -> Iterator[Event]:
+        """Iterate over the run's event log; see ``perdure.Handle.events``."""
+        return self._portal.iterate(self._handle.events(follow=follow, after=after))
 
 
 class Engine:
     """``perdure.Engine`` for code without ``async``: the same options; its loop runs on a thread of its own.
 
-    ``with Engine(…) as engine:`` starts it and stops it.
+    ``with Engine(…) as engine:`` starts it and stops it; ``with engine.client():`` opens the store without executing.
+    Its methods may be called from any thread but that of its loop: not in async steps, which would block all others.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self._engine = _engine.Engine(*args, **options)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+    def __init__(self, store: str | Path | Store | None = None, **options: Unpack[EngineOptions]) -> None:
+        self._engine = _engine.Engine(store, **options)
+        self._portal = Portal()
+        self._lock = threading.Lock()
+        self._is_started = False
+
+    # -- opening and closing
 
     def start(self) -> None:
         """Open the store and execute what can be claimed, until ``stop``."""
-        self._open_loop()
+        self._portal.enter()
         try:
-            self._call(self._engine.start())
+            self._portal.call(self._engine.start())
         except BaseException:
-            self._close_loop()
+            self._portal.leave()
             raise
+        self._is_started = True
 
     def stop(self, drain: Duration = "30s", grace: Duration = "5s") -> list[str]:
         """Stop; see ``perdure.Engine.stop``."""
-        if self._loop is None:
+        with self._lock:
+            was_started, self._is_started = self._is_started, False
+        if not was_started:
             return []
         try:
-            left: list[str] = self._call(self._engine.stop(drain, grace))
+            return self._portal.call(self._engine.stop(drain, grace))
         finally:
-            self._close_loop()
-        return left
+            self._portal.leave()
 
     def __enter__(self) -> Self:
         self.start()
@@ -244,60 +237,102 @@ class Engine:
     def __exit__(self, *_exc: object) -> None:
         self.stop()
 
-    def enqueue(self, workflow: Workflow[InputT, R], value: InputT = None, /, **options: Any) -> Handle[R]:  # type: ignore[assignment]
+    @contextmanager
+    def client(self) -> Generator[Self]:
+        """Open the store for the block, without executing anything."""
+        self._portal.enter()
+        try:
+            client = self._engine.client()
+            self._portal.call(client.__aenter__())
+            try:
+                yield self
+            finally:
+                self._portal.call(client.__aexit__(None, None, None))
+        finally:
+            self._portal.leave()
+
+    def tick(self) -> int:
+        """Make one pass; see ``perdure.Engine.tick``. The first one opens the store, and ``stop`` closes it."""
+        self._portal.enter()
+        stays = False
+        try:
+            count = self._portal.call(self._engine.tick())
+            with self._lock:
+                stays, self._is_started = not self._is_started, True
+            return count
+        finally:
+            if not stays:
+                self._portal.leave()
+
+    # -- runs
+
+    @overload
+    def enqueue(self, workflow: Workflow[None, R], /, **options: Unpack[EnqueueOptions]) -> Handle[R]: ...
+    @overload
+    def enqueue(
+        self, workflow: Workflow[InputT, R], value: InputT, /, **options: Unpack[EnqueueOptions]
+    ) -> Handle[R]: ...
+    def enqueue(self, workflow: Workflow[Any, R], value: Any = None, /, **options: Unpack[EnqueueOptions]) -> Handle[R]:
         """Create a run, or find the one that is there; options as for ``perdure.Engine.enqueue``."""
-        return Handle(self._call(self._engine.enqueue(workflow, value, **options)), self._call)
+        return Handle(self._portal.call(self._engine.enqueue(workflow, value, **options)), self._portal)
 
-    def enqueue_many(self, workflow: Workflow[InputT, R], values: Iterable[InputT], /, *,
-                     run_ids: Sequence[str] | None = None) -> list[Handle[R]]:
-        """Create many runs."""
-        handles: list[AsyncHandle[R]] = self._call(self._engine.enqueue_many(workflow, values, run_ids=run_ids))
-        return [Handle(handle, self._call) for handle in handles]
+    def enqueue_many(
+        self,
+        workflow: Workflow[InputT, R],
+        values: Iterable[InputT],
+        /,
+        *,
+        run_ids: Sequence[str] | None = None,
+        delay: Duration | None = None,
+        priority: int = 0,
+    ) -> list[Handle[R]]:
+        """Create many runs, or find those that are there; see ``perdure.Engine.enqueue_many``."""
+        many = self._engine.enqueue_many(workflow, values, run_ids=run_ids, delay=delay, priority=priority)
+        return [Handle(handle, self._portal) for handle in self._portal.call(many)]
 
-    def run(self, workflow: Workflow[InputT, R], value: InputT = None, /, **options: Any) -> R:  # type: ignore[assignment]
-        """Run a workflow, or attach to the run that is there, and wait for its result."""
-        result: R = self._call(self._engine.run(workflow, value, **options))
-        return result
+    @overload
+    def run(self, workflow: Workflow[None, R], /, **options: Unpack[RunOptions]) -> R: ...
+    @overload
+    def run(self, workflow: Workflow[InputT, R], value: InputT, /, **options: Unpack[RunOptions]) -> R: ...
+    def run(self, workflow: Workflow[Any, R], value: Any = None, /, **options: Unpack[RunOptions]) -> R:
+        """Run a workflow, or attach to the run that is there, and wait for its result; see ``perdure.Engine.run``."""
+        return self._portal.call(self._engine.run(workflow, value, **options))
 
     def get(self, run_id: str, workflow: Workflow[Any, R] | None = None) -> Handle[R]:
-        """Return a handle on a run."""
-        return Handle(self._engine.get(run_id, workflow), self._call)
+        """Return a handle on a run; reads nothing."""
 
-    def runs(self, **where: Any) -> Iterator[RunRow]:
-        """Iterate over runs, newest first; options as for ``perdure.Engine.runs``."""
-        async def read() -> list[RunRow]:
-            return [row async for row in self._engine.runs(**where)]
-        yield from self._call(read())
+        async def get() -> AsyncHandle[R]:
+            return self._engine.get(run_id, workflow)
 
-    def _open_loop(self) -> None:
-        if self._loop is not None:
-            return
-        ready = threading.Event()
+        return Handle(self._portal.call(get()), self._portal)
 
-        def serve() -> None:
-            async def main() -> None:
-                self._loop, self._done = asyncio.get_running_loop(), asyncio.Event()
-                ready.set()
-                await self._done.wait()
-            asyncio.run(main())
+    def runs(
+        self,
+        *,
+        status: Iterable[Status | str] | Status | str | None = None,
+        workflow: Workflow[Any, Any] | str | None = None,
+    ) -> Runs:
+        """Return the runs, newest first: to iterate over, or to read by ``page``; see ``perdure.Engine.runs``."""
 
-        self._thread = threading.Thread(target=serve, name="perdure-engine", daemon=True)
-        self._thread.start()
-        ready.wait()
+        async def runs() -> AsyncRuns:
+            return self._engine.runs(status=status, workflow=workflow)
 
-    def _close_loop(self) -> None:
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._done.set)
-            self._thread.join()
-        self._loop = self._thread = None
+        return Runs(self._portal.call(runs()), self._portal)
 
-    def _call(self, coro: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
-            coro.close()
-            raise EngineNotOpen("the engine is not started", advice="use `with Engine(…) as engine:`")
-        future = asyncio.run_coroutine_threadsafe(coro, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+
+class Runs:
+    """Runs of one kind, newest first: ``for row in …``, or page by page."""
+
+    def __init__(self, runs: AsyncRuns, portal: Portal) -> None:
+        self._runs = runs
+        self._portal = portal
+
+    def __iter__(self) -> Iterator[RunRow]:
+        return self._portal.iterate(aiter(self._runs))
+
+    def page(self, cursor: int | None = None, *, limit: int = 100) -> tuple[list[RunRow], int | None]:
+        """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last."""
+        return self._portal.call(self._runs.page(cursor, limit=limit))
+
+
+__all__ = ["Branch", "Engine", "Handle", "Runs", "parallel", "run", "sleep", "submit", "wait"]

@@ -6,14 +6,18 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import EngineNotOpen
+from perdure.errors import EngineNotOpen, WrongState
+from perdure.model.durations import seconds
 from perdure.model.records import Kind, Status
+from perdure.operations import WentOn
 from perdure.runtime.watch import TICK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perdure.errors import StoreGone
     from perdure.handle import Handle
+    from perdure.model.durations import Duration
     from perdure.model.records import Event, RunRow
     from perdure.operations import Operations
     from perdure.runtime.run import Run
@@ -25,30 +29,129 @@ RECENT = 5000
 SMALL = 4096
 """Bytes of a result up to which it is."""
 
+_STOPPED = "the engine was stopped while a result was waited for; the run goes on"
+
+
+class Home:
+    """What an engine has open at the moment, for itself and its handles: they outlive a stop and a start.
+
+    Attributes:
+        loop: the loop that everything lives on while it is open.
+        fault: why nothing can be done any more, if so.
+    """
+
+    def __init__(self) -> None:
+        self._operations: Operations | None = None
+        self._waiters: Waiters | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.fault: StoreGone | None = None
+
+    def enter(self, loop: asyncio.AbstractEventLoop, operations: Operations, waiters: Waiters) -> None:
+        """Be open."""
+        self.loop, self._operations, self._waiters, self.fault = loop, operations, waiters, None
+
+    def leave(self) -> None:
+        """Be open no more, and tell whoever waits."""
+        if self._waiters is not None:
+            self._waiters.close()
+        self.loop = self._operations = self._waiters = None
+
+    def fail(self, fault: StoreGone) -> None:
+        """Have nothing to offer any more, and tell whoever waits."""
+        self.fault = fault
+        if self._waiters is not None:
+            self._waiters.fail(fault)
+
+    def check_loop(self) -> None:
+        """Refuse every loop but the one that all this lives on.
+
+        Raises:
+            WrongState: it is open on another one.
+        """
+        if self.loop is None or asyncio._get_running_loop() is self.loop:
+            return
+        if self.loop.is_closed():
+            raise WrongState(
+                "the engine was opened on an event loop that has been closed since",
+                status="open",
+                advice="stop an engine on its own loop (`async with engine:` does); its runs go on with a new one",
+            )
+        raise WrongState(
+            "the engine is open on another event loop",
+            status="open",
+            advice="await it on that loop; for threads and code without async there is perdure.sync.Engine",
+        )
+
+    @property
+    def operations(self) -> Operations:
+        """What can be done with runs.
+
+        Raises:
+            EngineNotOpen: the engine is not open.
+            WrongState: it is open on another loop.
+            StoreGone: its store is gone.
+        """
+        if self._operations is None:
+            raise EngineNotOpen(
+                "the engine is not open", advice="use `async with engine:` to execute, or `async with engine.client():`"
+            )
+        self.check_loop()
+        if self.fault is not None:
+            raise self.fault
+        return self._operations
+
+    @property
+    def waiting(self) -> Waiters:
+        """Who waits for what.
+
+        Raises:
+            EngineNotOpen: the engine is not open.
+        """
+        if self._waiters is None:
+            raise EngineNotOpen(_STOPPED, advice="wait again")
+        return self._waiters
+
 
 class Waiters:
-    """Who waits for which run. A run that ends here says so at once; one that ends elsewhere is seen at the next look."""
+    """Who waits for which run. One that ends here says so at once; one that ends elsewhere is seen at the next look."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, operations: Operations, watch: Watch, poke: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, operations: Operations, watch: Watch, poke: Callable[[], None]
+    ) -> None:
         self._loop = loop
         self._operations = operations
         self._waiting: dict[int, list[asyncio.Future[Run | None]]] = {}
         self._changes: list[asyncio.Future[None]] = []
         self._forget = watch.listen(self._look)
         self._checking = False
+        self._again = False
+        self._count = 0
         self._fault: Exception | None = None
         self._recent: OrderedDict[int, tuple[RunRow, Event]] = OrderedDict()
         self.poke = poke
 
-    async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: float | None) -> Any:  # noqa: ANN401, ASYNC109
+    async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: Duration | None) -> Any:
         """Wait for a handle's run and return or raise how it ended."""
-        if timeout is not None:
-            async with asyncio.timeout(timeout):
+        if timeout is None:
+            return await self._result(handle, workflow)
+        limit = seconds(timeout, what="timeout")
+        try:
+            async with asyncio.timeout(limit) as bound:
                 return await self._result(handle, workflow)
-        return await self._result(handle, workflow)
+        except TimeoutError:
+            if not bound.expired():  # the run's own
+                raise
+            raise TimeoutError(f"run {handle.run_id!r} has not ended within {limit:g} s; it goes on") from None
 
-    async def _result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None) -> Any:  # noqa: ANN401
+    async def _result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None) -> Any:
         operations = self._operations
+        while True:
+            try:
+                return await self._next_end(handle, workflow, operations)
+            except WentOn:
+                continue  # resumed, between its end and the look at it
+
+    async def _next_end(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, operations: Operations) -> Any:
         if handle.run_key is None:
             row = await operations.row(handle.run_id)
             handle.run_key = row.run_key
@@ -70,7 +173,9 @@ class Waiters:
         if run is not None:
             assert run.leaving is not None
             return operations.outcome(run.row, run.leaving, workflow)
-        return await operations.result(await operations.row(handle.run_id), workflow)
+        return await operations.result(
+            (await operations.call(lambda: operations.store.get_runs([run_key])))[0], workflow
+        )
 
     def ended(self, run: Run) -> None:
         """A run ended in this process."""
@@ -85,8 +190,15 @@ class Waiters:
                 future.set_result(run)
         self._changed()
 
-    async def change(self) -> None:
-        """Wait until something may have changed."""
+    @property
+    def changes(self) -> int:
+        """How often something has changed so far, for ``change``."""
+        return self._count
+
+    async def change(self, since: int) -> None:
+        """Wait until something may have changed since ``changes`` was ``since``."""
+        if self._count != since:
+            return
         future: asyncio.Future[None] = self._loop.create_future()
         self._changes.append(future)
         await asyncio.wait([future], timeout=20 * TICK)
@@ -94,9 +206,7 @@ class Waiters:
     def close(self) -> None:
         """Nobody can be told any more."""
         self._forget()
-        self.fail(
-            EngineNotOpen("the engine was stopped while a result was waited for; the run goes on", advice="wait again")
-        )
+        self.fail(EngineNotOpen(_STOPPED, advice="wait again"))
 
     def fail(self, error: Exception) -> None:
         """Raise an error to everybody who waits, and who will."""
@@ -115,6 +225,7 @@ class Waiters:
                 del self._waiting[run_key]
 
     def _changed(self) -> None:
+        self._count += 1
         changes, self._changes = self._changes, []
         for future in changes:
             if not future.done():
@@ -124,6 +235,10 @@ class Waiters:
         if not changed:
             return
         self._changed()
+        self._check()
+
+    def _check(self) -> None:
+        self._again = self._checking  # it may have read already what has changed now
         if self._waiting and not self._checking:
             self._checking = True
             keys = list(self._waiting)
@@ -132,8 +247,13 @@ class Waiters:
 
     def _checked(self, done: asyncio.Future[list[RunRow]]) -> None:
         self._checking = False
-        if done.cancelled() or done.exception() is not None:
+        if self._fault is not None or done.cancelled():
             return
+        if done.exception() is not None:
+            self._loop.call_later(TICK, self._check)
+            return
+        if self._again:
+            self._loop.call_soon(self._check)
         for row in done.result():
             if row.status.terminal or row.status is Status.BLOCKED:
                 for future in self._waiting.get(row.run_key, ()):

@@ -94,9 +94,14 @@ TABLE = [
         "store/test_guard.py::test_the_standard_library_does_not_open_an_open_store[text]",
     ),
     Mutation(
-        "the database of another program is not touched", "store/sqlite/schema.py",
-        'if _number(connection, "application_id") != APPLICATION_ID:', "if False:",
+        "the database of another program is not opened", "store/sqlite/files.py",
+        'if int.from_bytes(header[_APPLICATION_ID_AT : _APPLICATION_ID_AT + 4], "big") != APPLICATION_ID:', "if False:",
         "store/test_refusals.py::test_the_database_of_another_program_is_not_touched[wal]",
+    ),
+    Mutation(
+        "what another program was quicker to write is not touched", "store/sqlite/schema.py",
+        'if _number(connection, "application_id") != APPLICATION_ID:', "if False:",
+        "store/test_migrate.py::test_a_file_that_became_another_programs_meanwhile_is_not_touched[0]",
     ),
     Mutation(
         "a store of a newer format is refused", "store/sqlite/schema.py",
@@ -155,7 +160,13 @@ TABLE = [
     ),
     Mutation(
         "cancelling a step is a request", "runtime/calls.py",
-        "if call.born == call.run.activation:", "if True:",
+        "            call.run.abort_call(call)\n", "            call.run.abort_call(call)\n            return super().cancel(msg)\n",
+        "runtime/test_cancelling.py::test_the_await_ends_as_cancelled_when_the_body_has_settled_whatever_it_did"
+        "[async_body-completes]",
+    ),
+    Mutation(
+        "an outcome does not swallow the cancel before it", _OUTCOMES,
+        "return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)", "return future.set_result, value",
         "runtime/test_cancelling.py::test_the_await_ends_as_cancelled_when_the_body_has_settled_whatever_it_did"
         "[async_body-completes]",
     ),
@@ -207,6 +218,27 @@ TABLE = [
         "no body begins while the lease is in doubt", _RUN,
         "if not host.lease_ok():", "if False:",
         _PROMISES + "no_body_begins_while_the_lease_is_in_doubt",
+    ),
+    # -- what happens at the same time
+    Mutation(
+        "pauses do not count on a run's clock, and the past stays as it was", "model/replay.py",
+        "sum(pause for resumed, pause in self.pauses if resumed <= seq)", "sum(pause for _, pause in self.pauses)",
+        _INTERLEAVINGS + "a_resumed_run_sees_the_instants_it_saw_and_the_pause_counts_on_no_timer",
+    ),
+    Mutation(
+        "what is on disk as begun begins", _RUN,
+        "while startable and (not self.stopping or marked_first(startable)):", "while startable and not self.stopping:",
+        _INTERLEAVINGS + "what_is_marked_as_begun_begins_even_if_the_engine_stops_meanwhile",
+    ),
+    Mutation(
+        "what is written again keeps what came with it", _RUN,
+        "            again.artifacts, again.take = artifacts, take\n", "",
+        _INTERLEAVINGS + "an_ending_that_was_stale_is_written_again_with_all_that_came_with_it",
+    ),
+    Mutation(
+        "verbs wait for the one on the thread", "runtime/journal.py",
+        "while (self._pending or self._verbs) and not self._busy:", "while self._pending or self._verbs:",
+        _INTERLEAVINGS + "verbs_are_executed_in_their_order_whoever_asks_while_another_is_answered",
     ),
     # -- crashes and liveness
     Mutation(

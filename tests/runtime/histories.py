@@ -38,8 +38,20 @@ class History:
         return self.upto(len(self.events) - (self.events[-1].kind in ENDS))
 
     def outcomes(self):
-        """What steps ended with, by key: their last recorded outcome (a failure that is retried is none)."""
-        return {e.key: e for e in self.events if e.kind in OUTCOMES and not is_retried(e)}
+        """What steps ended with, by key. A failure that is retried is no outcome, nor is what a resume has set aside."""
+        found = {}
+        for event in self.events:
+            if event.kind in OUTCOMES and not is_retried(event):
+                assert event.key not in found, f"{event.key} has more than one outcome"
+                found[event.key] = event
+            elif event.kind == Kind.RUN_RESUMED:
+                aside = payloads.fields(event.payload)["supersede"]
+                since = min((found[key].seq for key in aside), default=event.seq)
+                found = {
+                    key: e for key, e in found.items()
+                    if key not in aside and not (e.kind == Kind.STEP_CANCELLED and e.seq > since)
+                }
+        return found
 
     def kinds(self):
         return [Kind(e.kind).word for e in self.events]

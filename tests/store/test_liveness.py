@@ -93,6 +93,12 @@ def test_a_stopped_worker_is_dead_only_after_a_grace_with_the_same_beat(bench):
         assert bench.store.dead_workers(observer, grace=0) == []
 
 
+def test_a_held_lock_under_a_live_lease_is_alive_however_long_its_beat_stands_still(bench):
+    observer, _other = bench.worker(), bench.worker()
+    for _ in range(5):
+        assert bench.store.dead_workers(observer, grace=0) == []
+
+
 def test_an_observer_that_was_stopped_itself_has_seen_nothing(bench):
     observer, other = bench.worker(), bench.worker()
     bench.store.renew(other, 0, 7)

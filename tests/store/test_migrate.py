@@ -3,7 +3,7 @@ from __future__ import annotations
 import apsw
 import pytest
 
-from perdure.errors import StoreTooNew
+from perdure.errors import NotAStore, StoreTooNew
 from perdure.store.migrate import Migration, load_migrations, pending
 from perdure.store.open import open_store
 from perdure.store.sqlite.connect import connect
@@ -60,6 +60,17 @@ def test_a_migration_that_fails_changes_nothing(bench):
     connection.close()
     with open_store(bench.store.path) as store:
         assert store.get_run("one")
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_file_that_became_another_programs_meanwhile_is_not_touched(version, tmp_path):
+    """It was empty when it was looked at."""
+    connection = apsw.Connection(str(tmp_path / "other.db"))
+    connection.execute(f"CREATE TABLE colours (a); PRAGMA user_version = {version}")
+    with pytest.raises(NotAStore):
+        migrate(connection, tmp_path / "other.db")
+    assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("colours",)]
+    connection.close()
 
 
 def test_a_store_that_another_process_migrated_meanwhile_is_too_new(tmp_path):

@@ -105,10 +105,13 @@ def take_back(store: Store, run: RunRow) -> None:
 def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -> T:
     """Do something with runs through the operations that engines use as well."""
 
-    def call(verb: Callable[[], V], /) -> asyncio.Future[V]:
+    def call(verb: Callable[[], V], /, *, then: Callable[[V], object] | None = None) -> asyncio.Future[V]:
         future: asyncio.Future[V] = asyncio.get_running_loop().create_future()
         try:
-            future.set_result(verb())
+            result = verb()
+            if then is not None:
+                then(result)
+            future.set_result(result)
         except Exception as error:  # noqa: BLE001 - raised to whoever awaits
             future.set_exception(error)
         return future

@@ -17,8 +17,8 @@ from perdure.cli.loading import load, load_workflow, read_input
 from perdure.cli.main import say
 from perdure.cli.options import debug_option, json_option, print_json, store_option
 from perdure.clock import SystemClock
-from perdure.engine import arun
 from perdure.errors import DefinitionError, NotSerializable, PerdureError, RunConflict, StoreError
+from perdure.here import Here
 from perdure.model import ids
 from perdure.model.failures import encode_failure
 
@@ -53,7 +53,7 @@ def run(
     try:
         result = asyncio.run(
             _interruptible(
-                arun(definition, value, run_id=run_id, store=store or None, tools=made),
+                Here(definition, run_id, store or None, tools=made).result(value, retry_failed=True, announced=False),
                 run_id,
             )
         )

@@ -87,17 +87,17 @@ def valid_name(name: object, what: str = "name") -> str:
     return text
 
 
-def valid_run_id(value: object) -> str:
-    """Return a run id if it can be one.
+def valid_run_id(value: object, what: str = "run id") -> str:
+    """Return a run id (or an idempotency key of one) if it can be one.
 
     Raises:
         DefinitionError: not text, empty, longer than 500 bytes, or with characters that no store and no terminal bears.
     """
-    text = _text(value, "run id")
+    text = _text(value, what)
     size = len(text.encode())
     if size > RUN_ID_LIMIT:
         raise DefinitionError(
-            f"run id is {size} bytes long",
+            f"{what} is {size} bytes long",
             advice=f"use at most {RUN_ID_LIMIT} bytes, or a hash of the rest",
             run_id=text[:80],
         )

@@ -21,6 +21,7 @@ LONGEST_SCOPE = 200
 LONGEST_KEY = 200
 
 _FORBIDDEN = frozenset("@/#[]")
+_COMPREHENSIONS = ("<listcomp>.", "<dictcomp>.", "<setcomp>.", "<genexpr>.")
 
 
 class Scope:
@@ -55,10 +56,14 @@ class Scope:
 def task_name(qualname: str) -> str:
     """Return what a coroutine's qualified name contributes to a scope: what follows the last ``<locals>.``.
 
-    >>> task_name("outer.<locals>.branch")
-    'branch'
+    Comprehensions are left out: from Python 3.12 on most of them have no place of their own.
+
+    >>> task_name("outer.<locals>.branch"), task_name("outer.<locals>.<listcomp>.<lambda>")
+    ('branch', '<lambda>')
     """
     name = qualname.rpartition("<locals>.")[2] or "task"
+    while name.startswith(_COMPREHENSIONS):
+        name = name.partition(".")[2]
     if _FORBIDDEN.isdisjoint(name):
         return name
     return "".join("_" if c in _FORBIDDEN else c for c in name)

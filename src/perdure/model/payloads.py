@@ -10,7 +10,7 @@ timer_fired     nothing: the key says which
 run_suspended   {"status", "wake_at"}
 run_resumed     {"supersede": [keys], "accept_drift": bool}
 run_completed   payload: the output
-run_failed      {"steps": [keys of the failures that came out], "failure": …}
+run_failed      {"steps": [keys of the failures that came out], "attempts": [the last of each], "failure": …}
 run_cancelled   {"reason", "failure": … if cleaning up failed}
 run_blocked     {"code", "reason"}
 drift_found     {"key", "recorded", "found", "build"}
@@ -67,9 +67,10 @@ def failed(failure: bytes, *, next_at: int | None = None) -> bytes:
     return b'{"next_at":%d,"failure":' % next_at + failure + b"}"
 
 
-def run_failed(failure: bytes, steps: list[str]) -> bytes:
-    """Payload of ``run_failed``."""
-    return b'{"steps":' + json.dumps(steps).encode() + b',"failure":' + failure + b"}"
+def run_failed(failure: bytes, attempts: dict[str, int]) -> bytes:
+    """Payload of ``run_failed``: an encoded failure, and by step key the last attempt of each failure that came out."""
+    head = note(steps=list(attempts), attempts=list(attempts.values()))
+    return head[:-1] + b',"failure":' + failure + b"}"
 
 
 def failure_of(payload: bytes | None) -> bytes | None:

@@ -15,7 +15,7 @@ from perdure.model.records import Event, Kind
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-_OUTCOMES = frozenset(
+OUTCOMES = frozenset(
     {
         Kind.STEP_COMPLETED,
         Kind.STEP_FAILED,
@@ -24,6 +24,7 @@ _OUTCOMES = frozenset(
         Kind.CANCEL_DELIVERED,
     }
 )
+"""Kinds of what is delivered into a workflow (a ``step_failed`` that is to be tried again is not)."""
 
 
 class Attempts:
@@ -47,8 +48,8 @@ class Replay:
 
     Attributes:
         attempts: by key, for steps that were tried and have no outcome.
-        started_at: when the run was first claimed, µs: the zero of its clock.
-        paused: µs between failures and resumes, which do not count on its clock.
+        started_at: when the run was first claimed, µs.
+        pauses: (seq, µs) of each resume: for how long the run had ended before it.
         python: the Python minor that last claimed it before this claim ("3.12"), or "".
         cancelled: the cancel that has been delivered, if one has.
         accept_drift: whether the last resume was to go on with other arguments than those recorded.
@@ -62,7 +63,7 @@ class Replay:
         "by_key",
         "cancelled",
         "late",
-        "paused",
+        "pauses",
         "python",
         "started_at",
     )
@@ -74,7 +75,7 @@ class Replay:
         self.late: dict[str, Event] = {}
         self.attempts: dict[str, Attempts] = {}
         self.started_at = 0
-        self.paused = 0
+        self.pauses: list[tuple[int, int]] = []
         self.python = ""
         self.cancelled: Event | None = None
         self.accept_drift = False
@@ -86,7 +87,7 @@ class Replay:
             if kind == Kind.STEP_FAILED and (next_at := retry_at(event)) is not None:
                 state = self._attempts(event)
                 state.last, state.next_at = event.attempt or 0, next_at
-            elif kind in _OUTCOMES:
+            elif kind in OUTCOMES:
                 self._outcomes.append(event)
                 if event.key is not None:
                     self.by_key[event.key] = event
@@ -98,7 +99,9 @@ class Replay:
             elif kind in {Kind.RUN_FAILED, Kind.RUN_BLOCKED, Kind.RUN_CANCELLED}:
                 ended_at = event.at
             elif kind == Kind.RUN_RESUMED:
-                self.paused += event.at - ended_at if ended_at else 0
+                if ended_at:
+                    self.pauses.append((event.seq, event.at - ended_at))
+                ended_at = 0
                 self._supersede(event)
         if claimed_before is not None:
             self.python = str(json.loads(claimed_before.payload or b"{}").get("python", ""))
@@ -132,6 +135,10 @@ class Replay:
             else:
                 kept.append(event)
         self._outcomes = kept
+
+    def zero(self, seq: int) -> int:
+        """Return from when the run's clock counts for what happens after ``seq``, µs: no pause before that counts on it."""
+        return self.started_at + sum(pause for resumed, pause in self.pauses if resumed <= seq)
 
     @property
     def delivered(self) -> int:

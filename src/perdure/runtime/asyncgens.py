@@ -38,6 +38,9 @@ class _GoneLoop(RunLoopBase):
 
     run: Any = _GoneRun()
 
+    def is_closed(self) -> bool:
+        return True
+
 
 _GONE = _GoneLoop()  # type: ignore[abstract]  # nothing of a loop is needed
 

@@ -108,6 +108,7 @@ class Body:
             return await call.step.invoke(call.prepared.args, call.prepared.kwargs, context)
         except KeyboardInterrupt as error:
             if self.run.stopping:  # a person who is tired of waiting, not the body
+                self.abort = Abort.STOP
                 raise
             self.error = error
         except SystemExit as error:
@@ -164,7 +165,8 @@ class Body:
     @property
     def aborted(self) -> bool:
         """Whether the body ended because it was asked to, not of itself."""
-        return self.abort is not None and isinstance(self.error, (asyncio.CancelledError, StepAborted))
+        ends = (asyncio.CancelledError, StepAborted, KeyboardInterrupt)
+        return self.abort is not None and isinstance(self.error, ends)
 
     # -- what the step context asks of it
 

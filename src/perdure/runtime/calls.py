@@ -9,6 +9,7 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Generator
     from types import CodeType
 
@@ -139,3 +140,13 @@ class StepCall(Coroutine[object, None, Any]):
 
     def __repr__(self) -> str:
         return f"<call {self.key} of run {self.run.run_id}>"
+
+
+def marked_first(calls: deque[StepCall]) -> bool:
+    """Whether a call is on disk as begun, once and for all, so that it must begin here; it is put first."""
+    for call in calls:
+        if call.marked and call.step.at_most_once and not call.cancelled:
+            calls.remove(call)
+            calls.appendleft(call)
+            return True
+    return False

@@ -10,6 +10,8 @@ from perdure.errors import DriftError, IntegrityError, NotDurable, NotSerializab
 from perdure.model import payloads
 from perdure.model.failures import encode_failure, failure_text
 from perdure.model.records import Kind, Status
+from perdure.runtime.bodies import Abort
+from perdure.runtime.outcomes import settle_body
 
 if TYPE_CHECKING:
     from perdure.model.records import Artifact
@@ -52,6 +54,18 @@ def for_root(run: Run, root: asyncio.Task[Any]) -> Ending:
     return Ending(Kind.RUN_COMPLETED, Status.COMPLETED, stored, codec=codec, artifact=artifact, value=value)
 
 
+def settled(run: Run) -> bool:
+    """The run must end whatever its code does: let bodies settle and keep what they did; True once all have."""
+    if not run.loop.gone:
+        run.host.fibers.unwind(run)
+        run.loop.tear()
+        for body in list(run.in_flight.values()):
+            body.request_abort(Abort.CANCEL)
+    while run.live:
+        settle_body(run, run.live.popleft())
+    return not run.in_flight
+
+
 def for_verdict(run: Run, error: BaseException) -> Ending:
     """The ending of a run that cannot go on: failed if its code is at fault, blocked if a person has to look."""
     if isinstance(error, (DriftError, IntegrityError, Undecodable)):
@@ -85,24 +99,29 @@ def _failed(run: Run, error: BaseException) -> Ending:
         )
         foreign.__cause__, error = error, foreign
     failure = encode_failure(error)
-    steps = sorted(set(_propagated(run, error)))
+    attempts = dict(sorted(_propagated(run, error).items()))
     reason = failure_text(failure)
-    return Ending(Kind.RUN_FAILED, Status.FAILED, payloads.run_failed(failure, steps), reason, failure=failure)
+    return Ending(Kind.RUN_FAILED, Status.FAILED, payloads.run_failed(failure, attempts), reason, failure=failure)
 
 
-def _propagated(run: Run, error: BaseException) -> list[str]:
-    """Keys of the failures of steps that came out of the workflow: as themselves, as causes, or in a group."""
+def _propagated(run: Run, error: BaseException) -> dict[str, int]:
+    """Failures of steps that came out of the workflow, as themselves, as causes, or in a group: by key the attempt."""
     seen: set[int] = set()
-    found: list[str] = []
+    found: dict[str, int] = {}
     queue: list[BaseException | None] = [error]
     while queue:
         one = queue.pop()
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        if id(one) in run.failures:
-            found.append(run.failures[id(one)][1])
-        queue += [one.__cause__, one.__context__]
+        failure = run.failures.get(id(one))
+        if failure is None:
+            queue += [one.__cause__, one.__context__]
+        else:
+            found[failure[1]] = failure[2]
+            # Raised while another was handled, it does not carry that one: the handler's own steps are kept, and so is what
+            # they were for.
+            queue.append(one.__cause__)
         if isinstance(one, BaseExceptionGroup):
             queue += one.exceptions
     return found

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import copy_context
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from perdure.context import entered
 from perdure.errors import RunGone
+from perdure.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -65,8 +67,7 @@ class _Thread:
         run.busy -= 1
         segment = self.segment
         assert segment is not None
-        run.loop.activate(segment.set_result, request)
-        run.advance()
+        run.activate(segment.set_result, request)
 
     def unwind(self) -> None:
         """Let go of the thread: wherever it calls Perdure next, or waits in it now, raises ``RunGone``."""
@@ -110,9 +111,18 @@ class _Thread:
     def branch(self, thunk: Callable[[], T]) -> Coroutine[Any, Any, T]:
         """Return a coroutine that executes ``thunk`` beside this thread, as a branch of its own."""
         coro = self._run.host.fibers.drive(self._run, thunk)
-        name = getattr(thunk, "__qualname__", None) or type(thunk).__qualname__
-        coro.__qualname__ = name  # type: ignore[attr-defined]
+        coro.__qualname__ = _name(thunk)  # type: ignore[attr-defined]
         return coro
+
+
+def _name(thunk: Any) -> str:
+    """What a branch is called in keys: its function's name; partials and bound steps are looked through."""
+    while isinstance(thunk, partial):
+        thunk = thunk.func
+    owner = getattr(thunk, "__self__", None)
+    if isinstance(owner, Step):
+        return owner.name
+    return getattr(thunk, "__qualname__", None) or type(thunk).__qualname__
 
 
 class Fibers:
@@ -152,6 +162,8 @@ class Fibers:
             return cast("T", thread.value)
         finally:
             threads.remove(thread)
+            if not threads and self._of.get(run) is threads:
+                del self._of[run]
             thread.unwind()
 
     def unwind(self, run: Run) -> None:

@@ -85,6 +85,9 @@ class Heartbeat:
         except StoreError as error:
             logger.warning("heartbeat: the lease could not be renewed, trying again: %s", error)
             return False
+        except Exception:  # a fault of ours must not end the renewals for good
+            logger.critical("heartbeat: the lease could not be renewed, trying again", exc_info=True)
+            return False
         if not held:
             self.until = 0.0
             self._stop.set()

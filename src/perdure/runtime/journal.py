@@ -87,10 +87,16 @@ class Journal:
             return run.durable == run.seq
         return False
 
-    def call(self, verb: Callable[[], T], *, background: bool = False) -> asyncio.Future[T]:
-        """Execute a verb of the store in its turn; ``background`` keeps it off the loop in any case."""
+    def call(
+        self, verb: Callable[[], T], *, background: bool = False, then: Callable[[T], object] | None = None
+    ) -> asyncio.Future[T]:
+        """Execute a verb of the store in its turn; ``background`` keeps it off the loop in any case.
+
+        ``then`` is called with what it gives, on the loop, also if nobody waits for that any more: what was claimed must
+        be executed, whatever became of whoever asked for it.
+        """
         future: asyncio.Future[T] = self._loop.create_future()
-        self._verbs.append(_Verb(verb, future, background=background))
+        self._verbs.append(_Verb(verb, future, background=background, then=then))
         if not self._busy:
             self._flush()
         return future
@@ -115,7 +121,8 @@ class Journal:
         self._scheduled = False
         if self._busy:
             return
-        while self._pending or self._verbs:
+        # Whoever is answered may ask for more, and that may go to the thread: then the rest waits its turn.
+        while (self._pending or self._verbs) and not self._busy:
             inline = self._store.inline and self._typical < SLOW
             if self._pending:
                 batch, self._pending = self._pending, {}
@@ -148,8 +155,8 @@ class Journal:
             verdicts = self._store.commit(list(batch.values()), wait=False)
             if self._reached is not None:
                 self._reached(points.COMMITTED)
-        except StoreError:
-            return False  # busy, or worse: the thread meets it again, and has time to wait
+        except Exception:  # noqa: BLE001 - busy, or worse: the thread meets it again, and has time to wait
+            return False
         self._learn(self._clock.monotonic() - began, len(batch))
         self._settle(batch, verdicts)
         return True
@@ -207,17 +214,27 @@ class Journal:
         self._flush()
 
     def _settle(self, batch: dict[Run, CommitItem], verdicts: list[Verdict]) -> None:
+        interrupt: KeyboardInterrupt | None = None
         for (run, item), verdict in zip(batch.items(), verdicts, strict=True):
             if run.gone:
                 continue
-            if verdict <= Verdict.ALREADY:
-                run.committed(item)
-            elif verdict == Verdict.STALE:
-                run.stale(item)
-            elif verdict == Verdict.FENCED:
-                run.fenced()
-            else:
-                run.unwritable(StoreError(f"the store refused what run {run.run_id} writes", run_id=run.run_id))
+            try:
+                if verdict <= Verdict.ALREADY:
+                    run.committed(item)
+                elif verdict == Verdict.STALE:
+                    run.stale(item)
+                elif verdict == Verdict.FENCED:
+                    run.fenced()
+                else:
+                    run.unwritable(StoreError(f"the store refused what run {run.run_id} writes", run_id=run.run_id))
+            except KeyboardInterrupt as raised:  # of this run's code; what the others wrote is on disk too
+                interrupt = raised
+            except Exception as error:  # a fault of ours, which concerns this run only
+                logger.critical("run %s: internal error", run.run_id, exc_info=True)
+                run.unwritable(error)
+        if interrupt is not None:
+            self.kick()
+            raise interrupt
 
 
 class _Commit:
@@ -268,10 +285,13 @@ class _Job:
 class _Verb:
     """A verb of the store and who waits for what it gives."""
 
-    __slots__ = ("_error", "_result", "_verb", "background", "future")
+    __slots__ = ("_error", "_result", "_then", "_verb", "background", "future")
 
-    def __init__(self, verb: Callable[[], Any], future: asyncio.Future[Any], *, background: bool) -> None:
+    def __init__(
+        self, verb: Callable[[], Any], future: asyncio.Future[Any], *, background: bool, then: Callable[[Any], object] | None
+    ) -> None:
         self._verb = verb
+        self._then = then
         self.future = future
         self.background = background
         self._result: Any = None
@@ -289,6 +309,8 @@ class _Verb:
         return isinstance(self._error, StoreBusy)
 
     def answer(self) -> None:
+        if self._then is not None and self._error is None:
+            self._then(self._result)
         if self.future.cancelled():
             return
         if self._error is not None:

@@ -38,7 +38,7 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
     if call.cancelled or kind == Kind.STEP_CANCELLED:
         return (future.settle_cancelled,)
     if kind == Kind.STEP_FAILED:
-        return _failure(run, key, future, payloads.failure_of(event.payload) or b"{}")
+        return _failure(run, call, future, payloads.failure_of(event.payload) or b"{}", event.attempt or 1)
     try:
         value = call.step.result.decode(payloads.unpack(event, run.host.store.get_artifact))
     except Undecodable as error:
@@ -63,7 +63,8 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
     args = step.arguments.condense(call.prepared.data)
     for name, data, size in ended.named:
         run.record(Kind.ARTIFACT_KEPT, key, payload=payloads.note(name=name, hash=data.hex(), size=size))
-    keep = ended.artifacts
+    if ended.artifacts and run.item is not None:
+        run.item.artifacts.extend(ended.artifacts)
     if error is None:
         try:
             payload, value = step.result.roundtrip(ended.value)
@@ -77,8 +78,6 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
                 Kind.STEP_COMPLETED, key, attempt=attempt, took=took, codec=codec, payload=stored, args=args,
                 artifact=artifact, now=now,
             )
-            if keep and run.item is not None:
-                run.item.artifacts.extend(keep)
             return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)
     aborting = call.cancelled or run.verdict is not None
     if aborting and ended.aborted:
@@ -100,7 +99,7 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
         return None
     future = call.let_go()
     run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=payloads.failed(failure), args=args)
-    return (future.settle_cancelled,) if call.cancelled else _failure(run, key, future, failure)
+    return (future.settle_cancelled,) if call.cancelled else _failure(run, call, future, failure, attempt)
 
 
 def _delay(run: Run, call: StepCall, error: BaseException) -> float | None:
@@ -119,12 +118,12 @@ def _never_began(run: Run, call: StepCall) -> Outcome:
         step=call.step.name, advice="find out whether its effect happened, then decide in the workflow",
     ))
     run.record(Kind.STEP_FAILED, call.key, attempt=call.attempt, payload=payloads.failed(failure), args=args)
-    return _failure(run, call.key, future, failure)
+    return _failure(run, call, future, failure, call.attempt)
 
 
-def _failure(run: Run, key: str, future: CallFuture, failure: bytes) -> Outcome:
+def _failure(run: Run, call: StepCall, future: CallFuture, failure: bytes, attempt: int) -> Outcome:
     error = decode_failure(failure)
-    run.failures[id(error)] = (error, key)
+    run.failures[id(error)] = (error, call.key, attempt)
     return future.set_exception, error
 
 

@@ -15,14 +15,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import (
-    Deadlock, DriftError, IntegrityError, NotAwaited, RunGone, Undecodable,
+    Deadlock, DriftError, IntegrityError, NotAwaited, RunGone, StoreError, Undecodable,
 )
 from perdure.model import chain, payloads
 from perdure.model.records import Event, Kind, StateChange, Status
-from perdure.model.replay import Replay
+from perdure.model.replay import OUTCOMES, Replay
 from perdure.runtime import drift, endings
 from perdure.runtime.bodies import Abort, Body
-from perdure.runtime.calls import StepCall
+from perdure.runtime.calls import StepCall, marked_first
 from perdure.runtime.code_view import CodeView
 from perdure.runtime.outcomes import Outcome, recorded_outcome, settle_body
 from perdure.runtime.runloop import RunLoop, Timer
@@ -71,7 +71,8 @@ class Run:
         self.retrying: dict[str, StepCall] = {}
         self.in_flight: dict[str, Body] = {}
         self.live: deque[Body | StepCall] = deque()
-        self.failures: dict[int, tuple[BaseException, str]] = {}
+        self.failures: dict[int, tuple[BaseException, str, int]] = {}
+        """By id: failures of steps that the workflow saw, with the step's key and the attempt."""
         self.busy = 0
         self.resumes: deque[tuple[Any, Any]] = deque()
         self.stopping = False
@@ -102,23 +103,26 @@ class Run:
 
     def begin(self) -> None:
         """Check everything persisted, then start the workflow's function."""
+        if not self.gone:
+            self._guarded(self._begin)
+            self.advance()
+
+    def _begin(self) -> None:
         try:
             chain.check(self.uid, self.events, run_id=self.run_id)
             self.replay = Replay(self.events)
-            self._zero = self.replay.started_at + self.replay.paused
             self.accept_drift = self.replay.accept_drift
             self.recorded_python = self.replay.python
             self.replaying = not self.replay.done
+            self._zero = self.replay.zero(0 if self.replaying else self.seq)
             value = self._input()
         except (IntegrityError, Undecodable, DriftError) as error:
             self.replay = Replay(())
             self.verdict = error
-            self.advance()
             return
         self.loop.clock = 0.0
         self.loop.activate(self._start_root, value)
         del self.events
-        self.advance()
 
     def loaded(self) -> None:
         """The rest of a long log has been read."""
@@ -147,13 +151,12 @@ class Run:
         return await self.host.fibers.drive(self, lambda: definition.invoke(value, self.code.context()))
 
     def rejoin(self, claim: Claim) -> None:
-        """Go on, after a wait, under a new claim, with the loop as it was."""
+        """Take a new claim, after a wait, with the loop as it was; to be followed by ``advance``."""
         last = claim.events[-1]
         self.row, self.epoch, self.inbox = claim.row, claim.row.epoch, claim.row.inbox
         self.seq, self.link, self.at = claim.row.seq, claim.row.hash, max(self.at, last.at)
         self.durable = self.seq
         self.leaving = None
-        self.advance()
 
     # -- going on
 
@@ -161,14 +164,24 @@ class Run:
         """Do whatever can be done now. Never nested; safe to call too often."""
         if self._advancing or self.ended or self.gone or (self.root is None and self.verdict is None):
             return
+        self._guarded(self._advance)
+
+    def activate(self, callback: Callable[..., object], *arguments: object) -> None:
+        """Have something called on the run's loop, and go on."""
+        self._guarded(self.loop.activate, callback, *arguments)
+        self.advance()
+
+    def _guarded(self, do: Callable[..., object], *arguments: object) -> None:
         self._advancing = True
         try:
-            self._advance()
-        except KeyboardInterrupt:
-            self.drop(None)
+            do(*arguments)
+        except KeyboardInterrupt as interrupt:
+            self.drop(interrupt)
+            self.host.owner.run_lost(self, interrupt)
             raise
         except Exception as error:  # noqa: BLE001 - a fault of ours ends this execution, never the run or its neighbours
-            logger.critical("run %s: internal error", self.run_id, exc_info=True)
+            if not isinstance(error, StoreError):
+                logger.critical("run %s: internal error", self.run_id, exc_info=True)
             self.drop(error)
             self.host.owner.run_lost(self, error)
         finally:
@@ -182,7 +195,7 @@ class Run:
             if loop.poison is not None and self.verdict is None:
                 self.verdict = loop.poison
             if self.verdict is not None:
-                if not self._settled_for_verdict():
+                if not endings.settled(self):
                     return
                 self._write_end(endings.for_verdict(self, self.verdict))
                 continue
@@ -218,9 +231,10 @@ class Run:
                 if event.kind == Kind.CANCEL_DELIVERED and self.spins < payloads.fields(event.payload).get("spins", 0):
                     replay.put_back()
                     return None
-                self._set_clock(event.at)
+                self._set_clock(event)
                 return recorded_outcome(self, event)
             self.replaying = False
+            self._zero = replay.zero(self.seq)
         if self.cancel_request is not None and self.cancel_reason is None:
             return self._deliver_cancel(self.cancel_request)
         if loop.timers:
@@ -303,10 +317,8 @@ class Run:
     def _start_bodies(self) -> bool:
         """Start what may start; True if there is something to deliver (or to try again) now."""
         host = self.host
-        if self.stopping:
-            return self._rest()
         startable = self.startable
-        while startable:
+        while startable and (not self.stopping or marked_first(startable)):
             call = startable[0]
             if call.cancelled:
                 _ = startable.popleft()
@@ -385,7 +397,7 @@ class Run:
                     del self.retrying[call.key]
                     self.startable.append(call)
                 return True
-        if self.in_flight or (self.startable and not self.stopping):
+        if self.in_flight or (self.startable and (not self.stopping or marked_first(self.startable))):
             self._arm()
             return False
         if self.stopping:
@@ -435,9 +447,10 @@ class Run:
 
     # -- writing
 
-    def _set_clock(self, at: int) -> None:
+    def _set_clock(self, event: Event) -> None:
         # An outcome that had to wait for its call is older than what was delivered before it.
-        self.loop.clock = max(self.loop.clock, (at - self._zero) / 1e6)
+        self._zero = max(self._zero, self.replay.zero(event.seq))
+        self.loop.clock = max(self.loop.clock, (event.at - self._zero) / 1e6)
 
     def record(  # noqa: PLR0913 - the columns of an event
         self, kind: Kind, key: str | None = None, *, attempt: int | None = None, took: int | None = None, codec: int = 0,
@@ -449,7 +462,8 @@ class Run:
         self.seq += 1
         event = chain.seal(self.link, self.run_key, self.seq, at, self.epoch, kind, key, attempt, took, codec, payload, args)
         self.link = event.hash
-        self.loop.clock = (at - self._zero) / 1e6
+        if kind in OUTCOMES:  # code may be looking, on a thread: for it nothing else has happened
+            self.loop.clock = (at - self._zero) / 1e6
         item = self.host.journal.submit(self, event)
         if not self._advancing:
             self.host.journal.kick()  # else when it is done
@@ -542,29 +556,24 @@ class Run:
         self.host.fibers.unwind(self)
         self.loop.tear()
 
-    def _settled_for_verdict(self) -> bool:
-        """The run must end whatever its code does: let bodies settle and keep what they did; True once all have."""
-        if not self.loop.gone:
-            self.host.fibers.unwind(self)
-            self.loop.tear()
-            for body in list(self.in_flight.values()):
-                body.request_abort(Abort.CANCEL)
-        while self.live:
-            settle_body(self, self.live.popleft())
-        return not self.in_flight
-
     def _finish(self) -> None:
         """The workflow's function and all its tasks have ended."""
-        for call in self.untaken.values():
+        root = self.root
+        assert root is not None
+        if self.untaken and not root.cancelled() and root.exception() is None:
+            call = next(iter(self.untaken.values()))
             self.verdict = NotAwaited(
                 f"step {call.key} was called but never awaited ({call.where})", step=call.key, line=call.line,
                 advice="write `await` before the call, or give it to gather, create_task or parallel",
             )
-            self.untaken = {}
             return
-        assert self.root is not None
         self.loop.asyncgens.close()
-        self._write_end(endings.for_root(self, self.root))
+        for task in self.loop.unheard():
+            logger.warning(
+                "run %s: %s has failed, and the workflow never looked", self.run_id, task.scope.path or task.get_name(),
+                exc_info=task.exception(),
+            )
+        self._write_end(endings.for_root(self, root))
 
     def _write_end(self, ending: endings.Ending) -> None:
         if self.cancel_request is not None and self.cancel_reason is None:

@@ -194,7 +194,7 @@ class RunLoop(RunLoopBase):
         if self.gone:
             coro.close()
             raise RunGone
-        scope = self._scope_for(coro, name)
+        scope = self._scope_for(coro)
         task = RunTask.__new__(RunTask)
         task.n = self.number()
         task.scope = scope
@@ -205,7 +205,7 @@ class RunLoop(RunLoopBase):
         self.tasks.append(task)
         task.__init__(coro, loop=self, **options)  # type: ignore[misc]
         if len(self.tasks) > self._prune_at:
-            self.tasks = [t for t in self.tasks if not t.done()]
+            self.tasks = [t for t in self.tasks if not t.done() or t._log_traceback]  # type: ignore[attr-defined]
             self._prune_at = 64 + 2 * len(self.tasks)
         return task
 
@@ -306,6 +306,10 @@ class RunLoop(RunLoopBase):
                 best = timer
         return best
 
+    def unheard(self) -> list[RunTask]:
+        """Tasks, but for the root, that ended in a failure which nobody has asked them for."""
+        return [task for task in self.tasks[1:] if task.done() and task._log_traceback]  # type: ignore[attr-defined]
+
     def poisoned(self, error: BaseException) -> BaseException:
         """Remember that the run must fail with ``error`` whatever its code does with it; returns it."""
         if self.poison is None:
@@ -339,7 +343,7 @@ class RunLoop(RunLoopBase):
 
     # -- details
 
-    def _scope_for(self, coro: Any, name: str | None) -> Scope:  # noqa: ANN401 - any kind of coroutine
+    def _scope_for(self, coro: Any) -> Scope:  # noqa: ANN401 - any kind of coroutine
         frame = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename == _TASKS_FILE:
             where = frame.f_code.co_qualname
@@ -352,10 +356,7 @@ class RunLoop(RunLoopBase):
             if where == "wait_for":  # its extra task on Python 3.11 has no place of its own
                 return self.scope()
             frame = frame.f_back  # type: ignore[assignment]
-        qualname = getattr(coro, "__qualname__", None) or type(coro).__qualname__
-        if qualname == "TaskGroup._run_coro" and name:  # anyio's wrapper is transparent
-            qualname = name
-        return self.scope().child(task_name(qualname))
+        return self.scope().child(task_name(_qualname(coro)))
 
     def _outside(self, callback: object) -> Ready:
         if self.gone:
@@ -364,6 +365,20 @@ class RunLoop(RunLoopBase):
             f"run {self.run.run_id}: something outside the workflow tried to wake it ({callback!r})",
             advice="a step's body or another thread cannot set a workflow's future or event; return the value from a step",
         ))
+
+
+def _qualname(coro: Any) -> str:  # noqa: ANN401 - any kind of coroutine
+    """The qualified name of a coroutine, or of the one that anyio's task groups have wrapped in it.
+
+    (The task's name would not do: anyio puts the module into it, which may move.)
+    """
+    qualname: str = getattr(coro, "__qualname__", None) or type(coro).__qualname__
+    if qualname.endswith("._run_coro"):
+        frame = getattr(coro, "cr_frame", None)
+        if frame is not None:
+            inner = frame.f_locals.get("coro") or getattr(frame.f_locals.get("self"), "_coro", None)
+            return getattr(inner, "__qualname__", None) or qualname
+    return qualname
 
 
 def _close(task: RunTask) -> None:

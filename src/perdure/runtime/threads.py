@@ -109,5 +109,9 @@ class Threads:
         with self._lock:
             self._woken = False
         done = self._done
-        while done:
-            done.popleft()()
+        try:
+            while done:
+                done.popleft()()
+        finally:
+            if done:  # an interrupt came out of one answer; the others are heard all the same
+                self._loop.call_soon(self._drain)

@@ -109,6 +109,8 @@ class Worker:
         self._due: tuple[int, Any] | None = None
         self._reclaiming = False
         self._claiming = False
+        self._hungry = True
+        """Whether there may be more to claim than there were slots for; else whatever comes is announced."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._hurried = asyncio.Event()
@@ -182,10 +184,12 @@ class Worker:
     async def _claim(self) -> None:
         if self._wanted:
             await self._claim_wanted()
+        self._hungry = True
         while self.free > 0 and not self._stopping and not self._only:
             limit = min(self.free, BATCH)
             claims = await self._claim_up_to(limit)
             if len(claims) < limit:
+                self._hungry = False
                 await self._look_ahead()
                 return
 
@@ -193,14 +197,16 @@ class Worker:
         key = self.key
         if self._reached is not None:
             self._reached(points.CLAIM)
-        claims = await self._journal.call(
-            lambda: self._store.claim_runs(key, self._routes, limit, facts=self._facts, only=only, now=self._time())
+        return await self._journal.call(
+            lambda: self._store.claim_runs(key, self._routes, limit, facts=self._facts, only=only, now=self._time()),
+            then=self._claimed,
         )
+
+    def _claimed(self, claims: list[Claim]) -> None:
         if self._reached is not None:
             self._reached(points.CLAIMED)
         for claim in claims:
             self.execute(claim)
-        return claims
 
     def want(self, run_key: int) -> None:
         """Claim this run as soon as it can be, before any other."""
@@ -221,9 +227,15 @@ class Worker:
         if dead:
             key, cap = self.key, self._limits.crash_cap
             await self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap))
-        claims = await self._claim_up_to(min(self.free, BATCH))
+        count = 0
+        # Not as often as slots are refilled: what is enqueued meanwhile is the next pass's.
+        for left in range(self.free, 0, -BATCH):
+            claims = await self._claim_up_to(min(left, BATCH))
+            count += len(claims)
+            if len(claims) < BATCH:
+                break
         await self._idle.wait()
-        return len(claims)
+        return count
 
     def _time(self) -> int | None:
         return self._clock.now() if hasattr(self._clock, "call_at") else None
@@ -256,7 +268,7 @@ class Worker:
     def execute(self, claim: Claim) -> None:
         """Begin (or go on with) a claimed run, on the loop's next turn."""
         row = claim.row
-        if self._lost or row.worker_key != self.key:
+        if self._lost or self._retired or row.worker_key != self.key:
             return
         self._wanted.discard(row.run_key)
         cached = self._suspended.pop(row.run_key, None)
@@ -265,11 +277,13 @@ class Worker:
             cached = None
         definition = self._definitions[row.workflow, row.version]
         run = cached or Run(self.host, claim, definition)
+        run.stopping = self._stopping
         self.running[row.run_key] = run
         self._journal.active = len(self.running)
         self._idle.clear()
         if cached is not None:
-            self._loop.call_soon(cached.rejoin, claim)
+            cached.rejoin(claim)
+            self._loop.call_soon(cached.advance)
         elif claim.complete:
             self._loop.call_soon(run.begin)
         else:
@@ -369,7 +383,8 @@ class Worker:
             if run.fault is not None:
                 self._give_back(run, run.fault)
             self._journal.active = len(self.running)
-            self._wake.set()
+            if self._hungry or self._wanted:
+                self._wake.set()
             if not self.running:
                 self._idle.set()
 
@@ -501,7 +516,7 @@ class Worker:
         self._ending.set()
         self._wake.set()
         if self._serving is not None:
-            await self._serving
+            await asyncio.wait([self._serving])  # which whoever cancels the stopping does not cancel
             self._serving = None
         if self.running:
             await self._leave()
@@ -511,6 +526,7 @@ class Worker:
         if await self._settled(drain):
             return await self.close()
         for run in list(self.running.values()):
+            run.stopping = True  # also those that were cancelled meanwhile: their cleaning up goes on elsewhere
             for body in list(run.in_flight.values()):
                 if not body.call.step.at_most_once:
                     self._loop.call_soon(body.request_abort, Abort.STOP)
@@ -537,9 +553,16 @@ class Worker:
         except StoreError as error:
             logger.warning("the store could not be told that this worker is about to stop: %s", error)
 
+    async def outlive(self) -> None:
+        """After ``stop``: wait for the runs that did not heed it, then retire."""
+        await self._idle.wait()
+        await self.close()
+
     def hurry(self) -> None:
-        """Stop waiting for steps: what is still draining is aborted now."""
+        """Stop waiting for steps: what is still draining is aborted now, and an interrupt in a body is no outcome."""
         self._hurried.set()
+        for run in self.running.values():
+            run.stopping = True
 
     async def _settled(self, seconds: float) -> bool:
         if self.running and seconds > 0:
@@ -562,6 +585,9 @@ class Worker:
     def abandon(self) -> None:
         """End without a word, as a killed process does; runs are not touched."""
         self._stopping = True
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self._threads.close()

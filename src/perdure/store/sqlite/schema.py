@@ -37,7 +37,7 @@ def migrate(connection: apsw.Connection, path: Path, migrations: tuple[Migration
     try:
         # Asked again under the lock: another process may have been quicker.
         version = _number(connection, "user_version")
-        if version > 0:
+        if version > 0 or _number(connection, "schema_version") > 0:
             _check_owner(connection, path)
         for migration in pending(migrations, version, store=str(path)):
             connection.execute(migration.sql).fetchall()

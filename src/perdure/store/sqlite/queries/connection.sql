@@ -54,6 +54,10 @@ PRAGMA fullfsync = ON;
 -- Whose file this is.
 PRAGMA application_id;
 
+-- name: schema_version
+-- How often the schema was changed; 0: the database is empty.
+PRAGMA schema_version;
+
 -- name: user_version
 -- The version of the schema.
 PRAGMA user_version;

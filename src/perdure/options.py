@@ -1,0 +1,115 @@
+"""Options of engines and of the calls that start runs: their names and types, and what can be checked about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from perdure.errors import DefinitionError
+from perdure.model.durations import seconds
+from perdure.model.records import Status
+from perdure.runtime.worker import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from perdure.model.clock import Clock
+    from perdure.model.durations import Duration
+    from perdure.store.protocol import Durability
+    from perdure.workflow import Workflow
+
+
+class EngineOptions(TypedDict, total=False):
+    """What ``Engine`` takes besides its store."""
+
+    workflows: Iterable[Workflow[Any, Any]]
+    tools: Any
+    concurrency: int
+    lease: Duration
+    heartbeat: Duration
+    threads: int
+    crash_cap: int
+    name: str
+    namespace: str
+    durability: Durability
+    clock: Clock | None
+    reached: Callable[[str], None] | None
+
+
+class EnqueueOptions(TypedDict, total=False):
+    """What ``Engine.enqueue`` takes besides the workflow and its input."""
+
+    run_id: str | None
+    idempotency_key: str | None
+    delay: Duration | None
+    priority: int
+    tags: Mapping[str, str] | None
+
+
+class RunOptions(TypedDict, total=False):
+    """What ``Engine.run`` takes besides the workflow and its input."""
+
+    run_id: str | None
+    retry_failed: bool
+
+
+class HowOptions(TypedDict, total=False):
+    """How a run is executed here and now."""
+
+    tools: Any
+    lease: Duration
+    heartbeat: Duration
+    durability: Durability
+    clock: Clock | None
+    reached: Callable[[str], None] | None
+
+
+class HereOptions(RunOptions, HowOptions, total=False):
+    """What ``perdure.run`` and ``perdure.arun`` take besides the workflow and its input."""
+
+    store: str | Path | None
+
+
+def limits(concurrency: object, lease: Duration, heartbeat: Duration, threads: object, crash_cap: object) -> Limits:
+    """Return how a worker works.
+
+    Raises:
+        DefinitionError: an option is wrong.
+    """
+    for what, value in (("concurrency", concurrency), ("threads", threads), ("crash_cap", crash_cap)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise DefinitionError(f"{what} is a whole number from 1, not {value!r}")
+    assert isinstance(concurrency, int)
+    assert isinstance(threads, int)
+    assert isinstance(crash_cap, int)
+    lease_s = seconds(lease, what="lease", allow_zero=False)
+    heartbeat_s = seconds(heartbeat, what="heartbeat", allow_zero=False)
+    if heartbeat_s >= lease_s:
+        raise DefinitionError(
+            f"the heartbeat ({heartbeat_s:g} s) must be shorter than the lease ({lease_s:g} s)",
+            advice="a third of the lease is a good heartbeat",
+        )
+    return Limits(concurrency, lease_s, heartbeat_s, threads, crash_cap)
+
+
+def statuses(given: Iterable[Status | str] | Status | str | None) -> list[Status] | None:
+    """Return statuses given in one of the ways users may write them.
+
+    Raises:
+        DefinitionError: there is no such status.
+    """
+    if given is None:
+        return None
+    several = [given] if isinstance(given, (str, Status)) or not isinstance(given, Iterable) else list(given)
+    by_name = {status.word: status for status in Status}
+    found: list[Status] = []
+    for one in several:
+        status = by_name.get(one.lower()) if isinstance(one, str) else one
+        if not isinstance(status, Status):
+            raise DefinitionError(f"no status {one!r}", advice=f"statuses are {', '.join(by_name)}")
+        found.append(status)
+    return found
+
+
+__all__ = ["EngineOptions", "EnqueueOptions", "HereOptions", "HowOptions", "RunOptions", "limits", "statuses"]

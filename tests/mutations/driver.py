@@ -1,0 +1,49 @@
+"""Runs pytest again and again, each time in a fork that has pytest loaded and Perdure not yet.
+
+Reads orders, a line of JSON each, from its standard input: the folder to import Perdure from, the tests, and the file that
+takes what pytest says. Answers each with pytest's exit code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import anyio
+import apsw
+import hypothesis
+import pydantic
+import pytest
+
+LOADED = (anyio, apsw, hypothesis, pydantic)
+OPTIONS = ["-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_timeout", "--timeout=30"]
+
+
+def run(folder: str, tests: list[str], output: str) -> None:
+    """Run the tests, in the fork."""
+    os.environ |= {"PYTHONPATH": folder, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    sys.path.insert(0, folder)
+    out = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    code = pytest.main([*OPTIONS, *tests])
+    import perdure
+
+    print("perdure is", perdure.__file__, flush=True)
+    os._exit(code)
+
+
+def serve() -> None:
+    """Do as told until nobody tells any more."""
+    assert "perdure" not in sys.modules
+    while line := sys.stdin.readline():
+        if (pid := os.fork()) == 0:
+            run(**json.loads(line))
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    serve()
