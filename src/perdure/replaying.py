@@ -95,7 +95,12 @@ def replay(code: Code, row: RunRow, events: Sequence[Event], artifacts: Artifact
     Raises:
         IntegrityError: the log is not what was written.
     """
-    seen = asyncio.run(rehearse(code.definition, row, events, artifacts))
+    return asyncio.run(replay_here(code, row, events, artifacts))
+
+
+async def replay_here(code: Code, row: RunRow, events: Sequence[Event], artifacts: Artifacts) -> Replayed:
+    """Do what ``replay`` does, on the loop that is there."""
+    seen = await rehearse(code.definition, row, events, artifacts)
     if isinstance(seen.error, IntegrityError):
         raise seen.error
     return _Judge(code, row, events, seen, artifacts).judge()
@@ -233,4 +238,4 @@ def _shown(data: bytes) -> str:
     return text if len(text) <= 300 else f"{text[:300]}…"  # noqa: PLR2004 - as much as people read
 
 
-__all__ = ["Next", "Replayed", "Verdict", "replay"]
+__all__ = ["Next", "Replayed", "Verdict", "replay", "replay_here"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import signal
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -53,7 +55,8 @@ class Gate:
             await asyncio.shield(asyncio.wrap_future(self.reached))
 
     def open(self):
-        self._opened.set_result(None)
+        if not self._opened.done():
+            self._opened.set_result(None)
 
 
 class Desk:
@@ -168,13 +171,19 @@ def engine_at(path, *workflows, desk=None, **options):
     return Engine(path, workflows=workflows, **{"tools": desk, "durability": "process"} | options)
 
 
-def die(engine):
-    """End an engine as if its process had died."""
-    bodies = [body.task for run in engine._worker.running.values() for body in run.in_flight.values()]
-    engine._abandon()
-    engine._close()
-    for body in bodies:
-        body.cancel()
+def die_in_the_second_step(path):
+    """Be a process that is killed while it executes an errand."""
+
+    async def main():
+        desk = Desk()
+        gate = desk.hold("second")
+        engine = engine_at(path, errand, desk=desk, clock=Clock())
+        await engine.start()
+        await engine.enqueue(errand, ORDER, run_id="r")
+        await gate.arrival()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    asyncio.run(main())
 
 
 async def log_of(engine, run_id):

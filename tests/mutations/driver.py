@@ -1,7 +1,7 @@
 """Runs pytest again and again, each time in a fork that has pytest loaded and Perdure not yet.
 
-Reads orders, a line of JSON each, from its standard input: the folder to import Perdure from, the tests, and the file that
-takes what pytest says. Answers each with pytest's exit code.
+Reads orders, a line of JSON each, from its standard input: the folder to import Perdure from, the tests, and the file
+that takes what pytest says. Answers each with pytest's exit code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def run(folder: str, tests: list[str], output: str) -> None:
     code = pytest.main([*OPTIONS, *tests])
     import perdure
 
-    print("perdure is", perdure.__file__, flush=True)
+    sys.stdout.write(f"perdure is {perdure.__file__}\n")
+    sys.stdout.flush()
     os._exit(code)
 
 
@@ -42,7 +43,8 @@ def serve() -> None:
         if (pid := os.fork()) == 0:
             run(**json.loads(line))
         _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

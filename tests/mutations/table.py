@@ -160,13 +160,15 @@ TABLE = [
     ),
     Mutation(
         "cancelling a step is a request", "runtime/calls.py",
-        "            call.run.abort_call(call)\n", "            call.run.abort_call(call)\n            return super().cancel(msg)\n",
+        "            call.run.abort_call(call)\n",
+        "            call.run.abort_call(call)\n            return super().cancel(msg)\n",
         "runtime/test_cancelling.py::test_the_await_ends_as_cancelled_when_the_body_has_settled_whatever_it_did"
         "[async_body-completes]",
     ),
     Mutation(
         "an outcome does not swallow the cancel before it", _OUTCOMES,
-        "return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)", "return future.set_result, value",
+        "return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)",
+        "return future.set_result, value",
         "runtime/test_cancelling.py::test_the_await_ends_as_cancelled_when_the_body_has_settled_whatever_it_did"
         "[async_body-completes]",
     ),
@@ -194,8 +196,8 @@ TABLE = [
     ),
     Mutation(
         "what may begin once begins when that is on disk", _RUN,
-        "                self.record(Kind.STEP_STARTED, call.key, attempt=call.attempt)\n                call.barrier = self.seq\n",
-        "                self.record(Kind.STEP_STARTED, call.key, attempt=call.attempt)\n",
+        "                call.barrier = self.seq\n                startable.appendleft(call)\n",
+        "                startable.appendleft(call)\n",
         _PROMISES + "what_may_begin_once_begins_when_that_is_on_disk",
     ),
     Mutation(
@@ -211,7 +213,7 @@ TABLE = [
     Mutation(
         "a result is told when it is on disk", _RUN,
         "        self.item.state = state\n        self.host.journal.barrier(self)\n",
-        "        self.item.state = state\n        if state.status.terminal:\n            self.host.owner.run_ended(self)\n",
+        "        self.item.state = state\n        self.host.owner.run_ended(self)\n",
         _PROMISES + "a_result_is_told_when_it_is_on_disk",
     ),
     Mutation(
@@ -226,14 +228,19 @@ TABLE = [
         _INTERLEAVINGS + "a_resumed_run_sees_the_instants_it_saw_and_the_pause_counts_on_no_timer",
     ),
     Mutation(
-        "what is on disk as begun begins", _RUN,
-        "while startable and (not self.stopping or marked_first(startable)):", "while startable and not self.stopping:",
+        "what is on disk as begun begins", "runtime/calls.py",
+        "if call.marked and call.step.at_most_once and not call.cancelled:", "if False:",
         _INTERLEAVINGS + "what_is_marked_as_begun_begins_even_if_the_engine_stops_meanwhile",
     ),
     Mutation(
         "what is written again keeps what came with it", _RUN,
         "            again.artifacts, again.take = artifacts, take\n", "",
         _INTERLEAVINGS + "an_ending_that_was_stale_is_written_again_with_all_that_came_with_it",
+    ),
+    Mutation(
+        "what a failed attempt has kept is kept", _OUTCOMES,
+        "run.item.artifacts.extend(ended.artifacts)", "pass",
+        _INTERLEAVINGS + "what_a_failed_attempt_has_kept_is_there",
     ),
     Mutation(
         "verbs wait for the one on the thread", "runtime/journal.py",

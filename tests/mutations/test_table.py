@@ -27,8 +27,9 @@ Run = Callable[[Path, list[str]], tuple[int, str]]
 def run_tests() -> Iterator[Run]:
     """Run tests against a copy of the package; returns pytest's exit code and what it said."""
     driver = subprocess.Popen(
-        [sys.executable, "-m", "tests.mutations.driver"], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+        [sys.executable, "-m", "tests.mutations.driver"],
+        cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
     assert driver.stdin is not None
     assert driver.stdout is not None
 

@@ -48,7 +48,8 @@ def executing(path, *workflows, **options):
 
 def vandalise(path, sql):
     """Change the database behind everybody's back; from another process, as two SQLite libraries in one do harm."""
-    subprocess.run([sys.executable, "-c", "import apsw, sys; apsw.Connection(sys.argv[1]).execute(sys.argv[2])", path, sql], check=True)
+    code = "import apsw, sys; apsw.Connection(sys.argv[1]).execute(sys.argv[2])"
+    subprocess.run([sys.executable, "-c", code, path, sql], check=True)
 
 
 # -- nothing is seen before it is on disk
@@ -193,8 +194,9 @@ def test_no_body_begins_while_the_lease_is_in_doubt(tmp_path):
         async with executing(store, one_step, tools=begun, lease="5s", heartbeat="100ms") as engine:
             engine._worker._heartbeat.until = 0.0
             result = asyncio.ensure_future(engine.run(one_step, run_id="r"))
-            while not engine._worker.running:
+            for _ in range(100):
                 await asyncio.sleep(0)
+            assert engine._worker.running
             store.tried.clear()
             assert await asyncio.to_thread(store.tried.wait, 10)
             assert begun == []

@@ -137,7 +137,7 @@ class Replay:
         self._outcomes = kept
 
     def zero(self, seq: int) -> int:
-        """Return from when the run's clock counts for what happens after ``seq``, µs: no pause before that counts on it."""
+        """Return from when the run's clock counts after ``seq``, µs: it leaves out the pauses before that."""
         return self.started_at + sum(pause for resumed, pause in self.pauses if resumed <= seq)
 
     @property

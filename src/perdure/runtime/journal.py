@@ -310,7 +310,10 @@ class _Verb:
 
     def answer(self) -> None:
         if self._then is not None and self._error is None:
-            self._then(self._result)
+            try:
+                self._then(self._result)
+            except Exception as error:  # noqa: BLE001 - raised to whoever waits
+                self._error = error
         if self.future.cancelled():
             return
         if self._error is not None:

@@ -14,9 +14,7 @@ from collections import deque
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import (
-    Deadlock, DriftError, IntegrityError, NotAwaited, RunGone, StoreError, Undecodable,
-)
+from perdure.errors import Deadlock, DriftError, IntegrityError, NotAwaited, RunGone, StoreError, Undecodable
 from perdure.model import chain, payloads
 from perdure.model.records import Event, Kind, StateChange, Status
 from perdure.model.replay import OUTCOMES, Replay
@@ -28,6 +26,8 @@ from perdure.runtime.outcomes import Outcome, recorded_outcome, settle_body
 from perdure.runtime.runloop import RunLoop, Timer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perdure.model.records import Artifact, Claim, CommitItem
     from perdure.runtime.host import Host
     from perdure.workflow import Workflow
@@ -179,7 +179,7 @@ class Run:
             self.drop(interrupt)
             self.host.owner.run_lost(self, interrupt)
             raise
-        except Exception as error:  # noqa: BLE001 - a fault of ours ends this execution, never the run or its neighbours
+        except Exception as error:  # a fault of ours ends this execution, never the run or its neighbours
             if not isinstance(error, StoreError):
                 logger.critical("run %s: internal error", self.run_id, exc_info=True)
             self.drop(error)

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import ColourError, StepInterrupted
+from perdure.errors import ColourError, IntegrityError, StepInterrupted
+from perdure.finding import Code
 from perdure.model.records import Kind
+from perdure.replaying import Verdict, replay_here
 from perdure.store.open import open_store
 from perdure.store.protocol import PAGE
 from perdure.testing.clock import BEGINNING, ManualClock
+from perdure.testing.ends import ENDS, ending, failure, same_end
 from perdure.testing.mortal import Plan, Witness
 from perdure.testing.process import Process, Setting
-from perdure.testing.rehearsal import ENDS, ending, failure, rehearse, same_end
 from perdure.testing.report import Report, Row, unsafe
 from perdure.testing.unrecorded import reads_noted
 
@@ -288,7 +290,7 @@ class _Explorer:
             yield f"it ends with {ending(lived.end)}, but undisturbed with {self.report.result}"
         departure = None if self._expected is None else self._rehearse(lived)
         if departure is not None:
-            yield f"replayed from its log without executing any step, {departure}"
+            yield f"replayed from its log without executing any step: {departure}"
         if self._check is not None:
             try:
                 self._check(world)
@@ -320,7 +322,16 @@ class _Explorer:
 
     def _rehearse(self, lived: _Lived) -> str | None:
         assert lived.row is not None
-        return self._stage.run_until_complete(rehearse(self._workflow, lived.row, lived.events, self._store))
+        code = Code(self._workflow, "")
+        try:
+            found = self._stage.run_until_complete(replay_here(code, lived.row, lived.events, self._store))
+        except IntegrityError as error:
+            return error.message
+        if found.verdict is not Verdict.SAME:
+            return found.reason
+        if found.unasked:
+            return f"the log has {', '.join(found.unasked)}, which it never asks for"
+        return None
 
     def _rehearse_often(self, lived: _Lived) -> list[str]:
         problems: dict[str, None] = {}
@@ -333,7 +344,7 @@ class _Explorer:
                 departure = self._rehearse(lived)
             self.report.reads += [read for read in reads if read not in self.report.reads]
             if departure is not None:
-                problems[f"replayed from its log without executing any step, {departure}"] = None
+                problems[f"replayed from its log without executing any step: {departure}"] = None
         problems |= dict.fromkeys(f"outside a step, it {read.what}: {read.where}" for read in self.report.reads)
         if self._ledger is not None:
             problems |= dict.fromkeys(

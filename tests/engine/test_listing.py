@@ -1,0 +1,96 @@
+"""Listing runs, following logs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from perdure.errors import DefinitionError
+from perdure.model.records import Kind, Status
+from tests.engine.desk import ORDER, chore, engine_at, errand, in_loop, job, log_of
+
+
+@in_loop
+async def test_more_runs_than_a_page_are_listed_once_each_newest_first(path):
+    async with engine_at(path).client() as client:
+        ids = [f"r{n}" for n in range(250)]
+        await client.enqueue_many(job, range(250), run_ids=ids)
+        assert [row.run_id async for row in client.runs()] == ids[::-1]
+
+
+@in_loop
+async def test_pages_go_on_from_their_cursor_also_when_runs_come_in_between(path):
+    async with engine_at(path).client() as client:
+        await client.enqueue_many(job, range(25), run_ids=[f"r{n}" for n in range(25)])
+        runs, seen, cursor = client.runs(workflow=job), [], None
+        while True:
+            rows, cursor = await runs.page(cursor, limit=10)
+            seen.append([row.run_id for row in rows])
+            if cursor is None:
+                break
+            await client.enqueue(job, 1)
+        assert [len(page) for page in seen] == [10, 10, 5]
+        assert sum(seen, []) == [f"r{n}" for n in range(24, -1, -1)]
+
+
+@in_loop
+async def test_runs_are_found_by_status_and_workflow(path, desk, clock):
+    async with engine_at(path, job, chore, desk=desk, clock=clock) as engine:
+        await engine.enqueue_many(job, range(3), delay="1h")
+        await engine.run(chore, run_id="done")
+        await engine.enqueue(chore, run_id="late", delay="1h")
+
+        async def found(**where):
+            return sorted(row.workflow for row in [row async for row in engine.runs(**where)])
+
+        assert await found(status="completed") == ["chore"]
+        assert await found(status=Status.PENDING) == ["chore", "job", "job", "job"]
+        assert await found(status=["COMPLETED", Status.PENDING]) == ["chore", "chore", "job", "job", "job"]
+        assert await found(workflow=chore) == await found(workflow="chore") == ["chore", "chore"]
+        assert await found(status="pending", workflow=job) == ["job"] * 3
+        assert await found(status=[]) == await found(workflow="nobody") == await found(status="blocked") == []
+
+
+@pytest.mark.parametrize("where", [{"status": "lost"}, {"status": 8}, {"status": ["pending", None]}, {"workflow": 3}])
+@in_loop
+async def test_a_filter_that_means_nothing_is_refused(path, where):
+    async with engine_at(path).client() as client:
+        with pytest.raises(DefinitionError):
+            client.runs(**where)
+
+
+@in_loop
+async def test_whoever_follows_from_another_engine_sees_each_event_once_in_order_until_the_end(path, desk, clock):
+    gate = desk.hold("first")
+    async with (
+        engine_at(path, errand, desk=desk, clock=clock) as engine,
+        engine_at(path, clock=clock).client() as client,
+    ):
+        await engine.enqueue(errand, ORDER, run_id="r")
+        await gate.arrival()
+
+        async def follow(one, after=0):
+            return [event async for event in one.get("r").events(follow=True, after=after)]
+
+        following = [asyncio.create_task(follow(client)), asyncio.create_task(follow(engine))]
+        later = asyncio.create_task(follow(client, after=2))
+        gate.open()
+        whole = await following[0]
+        assert [event.seq for event in whole] == list(range(1, len(whole) + 1))
+        assert whole[-1].kind == Kind.RUN_COMPLETED
+        assert whole == await following[1] == await log_of(client, "r")
+        assert await later == whole[2:]
+        assert await follow(client) == whole
+
+
+@in_loop
+async def test_whoever_does_not_follow_sees_what_is_there(path, desk):
+    gate = desk.hold("chore")
+    async with engine_at(path, chore, desk=desk) as engine:
+        handle = await engine.enqueue(chore)
+        await gate.arrival()
+        kinds = [event.kind async for event in handle.events()]
+        assert kinds[:2] == [Kind.RUN_CREATED, Kind.RUN_CLAIMED]
+        assert Kind.RUN_COMPLETED not in kinds
+        gate.open()
