@@ -24,7 +24,7 @@ def deaf() -> str:
 
 @workflow
 async def does_not_listen() -> str:
-    return await deaf()
+    return await deaf.aio()
 
 
 @in_loop

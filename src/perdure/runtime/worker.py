@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.errors import PerdureError, StoreError
 from perdure.model.ids import worker_key
-from perdure.model.payloads import fields, note
-from perdure.model.records import InboxKind, Status, WorkerRow
+from perdure.model.payloads import note
+from perdure.model.records import Status, WorkerRow
 from perdure.runtime import asyncgens, points
 from perdure.runtime.bodies import Abort
 from perdure.runtime.fibers import Fibers
@@ -28,14 +28,14 @@ from perdure.runtime.heartbeat import Heartbeat
 from perdure.runtime.host import Host
 from perdure.runtime.run import Run
 from perdure.runtime.threads import Threads
-from perdure.runtime.watch import TICK
+from perdure.runtime.vigil import Vigil
 from perdure.store.protocol import PAGE, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from perdure.model.clock import Clock
-    from perdure.model.records import Claim, InboxRow
+    from perdure.model.records import Claim
     from perdure.runtime.journal import Journal
     from perdure.runtime.watch import Watch
     from perdure.store.protocol import Store
@@ -47,8 +47,6 @@ BATCH = 200
 """Runs claimed in one transaction at most."""
 CACHED = 5000
 """Suspended runs kept in memory; one in a sleep takes about 6 KiB."""
-STARTED_AFTER = 100_000
-"""µs after which a body in flight is noted in the log."""
 PAUSE = 1.0
 """Seconds before what a fault has stopped is tried again; for one run they double with each fault."""
 LONGEST_PAUSE = 60.0
@@ -97,6 +95,7 @@ class Worker:
         )
         self.key = 0
         self.running: dict[int, Run] = {}
+        self._vigil = Vigil(self, self.host, store, journal, heartbeat=limits.heartbeat, cap=limits.crash_cap)
         self._suspended: OrderedDict[int, Run] = OrderedDict()
         self._heartbeat: Heartbeat | None = None
         self._wake = asyncio.Event()
@@ -107,7 +106,6 @@ class Worker:
         self._retired = False
         self._serving: asyncio.Task[None] | None = None
         self._due: tuple[int, Any] | None = None
-        self._reclaiming = False
         self._claiming = False
         self._hungry = True
         """Whether there may be more to claim than there were slots for; else whatever comes is announced."""
@@ -127,7 +125,7 @@ class Worker:
         self._restore_hooks = asyncgens.install()
         await self._register()
         self._unwatch = self._watch.listen(self._look)
-        self._look_for_dead()
+        self._vigil.look_for_dead()
         if serve:
             self._serving = self._loop.create_task(self._serve(), name="perdure worker")
 
@@ -289,7 +287,7 @@ class Worker:
         else:
             self._read_on(run)
         if row.inbox:
-            self._read_inbox()
+            self._vigil.read_inbox()
 
     def _read_on(self, run: Run) -> None:
         """Read the rest of a long log, page by page."""
@@ -330,7 +328,7 @@ class Worker:
 
     def run_stale(self, _run: Run) -> None:
         """A run must hear its news before it decides."""
-        self._read_inbox()
+        self._vigil.read_inbox()
 
     def run_lost(self, run: Run, error: BaseException | None) -> None:
         """A run ended in memory only."""
@@ -391,61 +389,9 @@ class Worker:
     # -- watching
 
     def _look(self, changed: bool) -> None:  # noqa: FBT001 - a listener of the watch
-        """Look after everything that nothing else calls for."""
         if self._heartbeat is not None:
             self._heartbeat.turned_at = self._clock.monotonic()
-        before = self._clock.now() - STARTED_AFTER
-        for run in list(self.running.values()):
-            if run.in_flight:
-                run.mark_started(before)
-        if changed:
-            self._wake.set()
-            if self.running:
-                self._read_inbox()
-        self._look_for_dead()
-
-    def _look_for_dead(self) -> None:
-        if not self._reclaiming and not self._stopping:
-            dead = self._store.dead_workers(self.key, grace=round(self._limits.heartbeat * 1e6))
-            if dead:
-                self._reclaim(dead)
-
-    def _reclaim(self, dead: list[int]) -> None:
-        self._reclaiming = True
-        key, cap = self.key, self._limits.crash_cap
-        if self._reached is not None:
-            self._reached(points.RECLAIM)
-        future = self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap))
-
-        def reclaimed(done: asyncio.Future[Any]) -> None:
-            self._reclaiming = False
-            if self._reached is not None:
-                self._reached(points.RECLAIMED)
-            if (error := done.exception()) is not None:
-                logger.warning("runs of dead workers could not be taken back: %s", error)
-                return
-            if done.result():
-                logger.warning("runs taken back from workers that died: %d", len(done.result()))
-            self._wake.set()
-
-        future.add_done_callback(reclaimed)
-
-    def _read_inbox(self) -> None:
-        key = self.key
-        future = self._journal.call(lambda: self._store.unread(key))
-
-        def read(done: asyncio.Future[list[tuple[int, int, list[InboxRow]]]]) -> None:
-            if done.exception() is not None:
-                self._loop.call_later(TICK, self._read_inbox)
-                return
-            for run_key, inbox, rows in done.result():
-                run = self.running.get(run_key)
-                if run is not None:
-                    cancels = [row for row in rows if row.kind == InboxKind.CANCEL]
-                    reason = fields(cancels[0].payload).get("reason", "") if cancels else ""
-                    run.news(inbox, (reason, [row.inbox_key for row in cancels]) if cancels else None)
-
-        future.add_done_callback(read)
+        self._vigil.look(changed=changed)
 
     # -- the lease
 
@@ -453,25 +399,7 @@ class Worker:
         if not late:
             return
         logger.warning("the lease was renewed after it had ended; checking which runs are still held")
-        self._check_held()
-
-    def _check_held(self) -> None:
-        key = self.key
-        future = self._journal.call(lambda: self._store.held(key))
-
-        def checked(done: asyncio.Future[dict[int, int]]) -> None:
-            if done.exception() is not None:
-                self._loop.call_later(TICK, self._check_held)
-                return
-            held = done.result()
-            for run in list(self.running.values()):
-                if held.get(run.run_key) != run.epoch:
-                    run.drop(None)
-                    self.run_lost(run, None)
-                else:
-                    run.advance()
-
-        future.add_done_callback(checked)
+        self._vigil.check_held()
 
     def _lease_lost(self) -> None:
         """Others took this worker for dead: everything it held is theirs; go on as a new worker."""
@@ -512,7 +440,7 @@ class Worker:
 
         Returns the runs whose steps ignore the abort: they keep their claim, renewed, until they settle.
         """
-        self._stopping = True
+        self._stopping = self._vigil.closing = True
         self._ending.set()
         self._wake.set()
         if self._serving is not None:
@@ -575,16 +503,16 @@ class Worker:
     @property
     def at_rest(self) -> bool:
         """Whether nothing will happen here before time passes (or another process does something)."""
-        if self._claiming or self._wake.is_set() or not self._journal.at_rest:
+        if self._claiming or not self._journal.at_rest:
             return False
         now = self._clock.now()
-        if self._due is not None and self._due[0] <= now:
+        if self._serving is not None and (self._wake.is_set() or (self._due is not None and self._due[0] <= now)):
             return False
         return all(run.at_rest(now) for run in self.running.values())
 
     def abandon(self) -> None:
         """End without a word, as a killed process does; runs are not touched."""
-        self._stopping = True
+        self._stopping = self._vigil.closing = True
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None

@@ -1,0 +1,134 @@
+"""The vigil: what a worker looks after at every tick, because nothing else calls for it.
+
+News for the runs it executes, workers that died, bodies that have begun to take long, and after a renewal that came late,
+which runs are still its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from perdure.model.payloads import fields
+from perdure.model.records import InboxKind
+from perdure.runtime import points
+from perdure.runtime.watch import TICK
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from perdure.model.records import InboxRow
+    from perdure.runtime.host import Host
+    from perdure.runtime.journal import Journal
+    from perdure.runtime.run import Run
+    from perdure.store.protocol import Store
+
+logger = logging.getLogger("perdure.worker")
+
+STARTED_AFTER = 100_000
+"""µs after which a body in flight is noted in the log."""
+
+
+class Held(Protocol):
+    """The worker whose runs are looked after."""
+
+    key: int
+
+    @property
+    def running(self) -> Mapping[int, Run]:
+        """What it executes, by run key."""
+        ...
+
+    def poke(self) -> None:
+        """There may be something to claim."""
+        ...
+
+    def run_lost(self, run: Run, error: BaseException | None, /) -> None:
+        """A run ended in memory only."""
+        ...
+
+
+class Vigil:
+    """Looks after one worker's runs; lives on its loop."""
+
+    def __init__(self, worker: Held, host: Host, store: Store, journal: Journal, *, heartbeat: float, cap: int) -> None:
+        self._worker, self._host, self._store, self._journal = worker, host, store, journal
+        self._grace = round(heartbeat * 1e6)
+        self._cap = cap
+        self._reclaiming = False
+        self.closing = False
+        """A worker that is about to stop takes nothing from others any more."""
+
+    def look(self, *, changed: bool) -> None:
+        """Look once; ``changed``: whether anyone has committed anything since the last time."""
+        before = self._host.clock.now() - STARTED_AFTER
+        for run in list(self._worker.running.values()):
+            if run.in_flight:
+                run.mark_started(before)
+        if changed:
+            self._worker.poke()
+            if self._worker.running:
+                self.read_inbox()
+        self.look_for_dead()
+
+    def look_for_dead(self) -> None:
+        """Take the runs of workers that died."""
+        if self._reclaiming or self.closing:
+            return
+        dead = self._store.dead_workers(self._worker.key, grace=self._grace)
+        if not dead:
+            return
+        self._reclaiming = True
+        self._reach(points.RECLAIM)
+        key, cap = self._worker.key, self._cap
+        self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap)).add_done_callback(self._reclaimed)
+
+    def _reclaimed(self, done: asyncio.Future[Any]) -> None:
+        self._reclaiming = False
+        self._reach(points.RECLAIMED)
+        if (error := done.exception()) is not None:
+            logger.warning("runs of dead workers could not be taken back: %s", error)
+            return
+        if done.result():
+            logger.warning("runs taken back from workers that died: %d", len(done.result()))
+        self._worker.poke()
+
+    def read_inbox(self) -> None:
+        """Tell runs what has come for them from outside."""
+        key = self._worker.key
+        self._read_then(lambda: self._store.unread(key), self._tell, self.read_inbox)
+
+    def _tell(self, unread: list[tuple[int, int, list[InboxRow]]]) -> None:
+        for run_key, inbox, rows in unread:
+            run = self._worker.running.get(run_key)
+            if run is not None:
+                cancels = [row for row in rows if row.kind == InboxKind.CANCEL]
+                reason = fields(cancels[0].payload).get("reason", "") if cancels else ""
+                run.news(inbox, (reason, [row.inbox_key for row in cancels]) if cancels else None)
+
+    def check_held(self) -> None:
+        """Let go of runs that went to others, and go on with the rest: the lease had ended for a while."""
+        key = self._worker.key
+        self._read_then(lambda: self._store.held(key), self._compare, self.check_held)
+
+    def _compare(self, held: dict[int, int]) -> None:
+        for run in list(self._worker.running.values()):
+            if held.get(run.run_key) != run.epoch:
+                run.drop(None)
+                self._worker.run_lost(run, None)
+            else:
+                run.advance()
+
+    def _read_then(self, read: Callable[[], Any], then: Callable[[Any], None], again: Callable[[], None]) -> None:
+        def done(future: asyncio.Future[Any]) -> None:
+            if future.exception() is not None:
+                self._host.loop.call_later(TICK, again)
+            else:
+                then(future.result())
+
+        self._journal.call(read).add_done_callback(done)
+
+    def _reach(self, point: str) -> None:
+        if self._host.reached is not None:
+            self._host.reached(point)
