@@ -111,7 +111,7 @@ class Meeting:
     """Where the thread of a sync workflow and a body on the host's loop meet."""
 
     def __init__(self, loop):
-        self.loop, self.gate, self.told = loop, asyncio.Event(), threading.Event()
+        self.loop, self.begun, self.gate, self.told = loop, asyncio.Event(), asyncio.Event(), threading.Event()
 
 
 MEETING = {}
@@ -119,15 +119,21 @@ MEETING = {}
 
 @step
 async def tells(*, ctx: StepContext = INJECTED) -> None:
+    MEETING["here"].begun.set()
     await MEETING["here"].gate.wait()
     ctx.progress("half")
     MEETING["here"].told.set()
 
 
+@step
+async def meets() -> None:
+    await MEETING["here"].begun.wait()
+
+
 @workflow
 def looks_twice() -> bool:
     branch = perdure.sync.submit(tells.sync)
-    plain.sync(1)
+    meets.sync()
     before = perdure.now()
     here = MEETING["here"]
     here.loop.call_soon_threadsafe(here.gate.set)

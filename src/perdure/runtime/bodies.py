@@ -41,7 +41,19 @@ class Body:
     """
 
     __slots__ = (
-        "abort", "artifacts", "attempt", "began", "call", "context", "error", "named", "run", "settled", "task", "timer", "value",
+        "abort",
+        "artifacts",
+        "attempt",
+        "began",
+        "call",
+        "context",
+        "error",
+        "named",
+        "run",
+        "settled",
+        "task",
+        "timer",
+        "value",
     )
 
     def __init__(self, run: Run, call: StepCall) -> None:
@@ -66,8 +78,16 @@ class Body:
         step, host = call.step, run.host
         timeout = step.timeout
         context = StepContext(
-            run.run_id, run.workflow, step.name, call.key, self.attempt, self._idempotency_key, host.tools,
-            None if timeout is None else self.began + round(timeout * 1e6), self, self,
+            run.run_id,
+            run.workflow,
+            step.name,
+            call.key,
+            self.attempt,
+            self._idempotency_key,
+            host.tools,
+            None if timeout is None else self.began + round(timeout * 1e6),
+            self,
+            self,
         )
         self.context.run(enter_step, context)
         if host.reached is not None:  # told in the body's context, so that it can ask for step_context()
@@ -124,7 +144,7 @@ class Body:
         else:
             self.end(task.result(), None)
 
-    def end(self, value: Any, error: BaseException | None) -> None:  # noqa: ANN401 - what the body returned
+    def end(self, value: Any, error: BaseException | None) -> None:
         """Settle: hand the outcome to the run."""
         if self.settled:
             return
@@ -150,7 +170,8 @@ class Body:
         step = self.call.step
         return StepTimeout(
             f"step {self.call.key} took longer than its timeout of {step.timeout} s (attempt {self.attempt})",
-            step=step.name, timeout=step.timeout,
+            step=step.name,
+            timeout=step.timeout,
         )
 
     def request_abort(self, why: Abort) -> None:

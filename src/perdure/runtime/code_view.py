@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import random
 import uuid
 from hashlib import sha256
@@ -19,6 +18,7 @@ from perdure.runtime import drift
 from perdure.runtime.calls import StepCall
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Coroutine
 
     from perdure.context import StepLike, WorkflowLike
@@ -67,7 +67,9 @@ class CodeView:
         name = step.name
         if self._definitions.setdefault(name, step.definition) is not step.definition:
             raise DuplicateName(
-                f"run {self.run_id} calls two different steps named {name!r}", run_id=self.run_id, step=name,
+                f"run {self.run_id} calls two different steps named {name!r}",
+                run_id=self.run_id,
+                step=name,
                 advice="give one of them another name with @step(name=…)",
             )
         prepared = step.arguments.prepare(args, kwargs)
@@ -75,7 +77,9 @@ class CodeView:
         if step.key is not None:
             if key in self._explicit:
                 raise DuplicateName(
-                    f"run {self.run_id} used the key {key!r} already", run_id=self.run_id, step=name,
+                    f"run {self.run_id} used the key {key!r} already",
+                    run_id=self.run_id,
+                    step=name,
                     advice="an explicit key names one call; make it differ, or leave it out to have calls numbered",
                 )
             self._explicit.add(key)
@@ -123,7 +127,8 @@ class CodeView:
         payload = _ANY.encode(value)
         if len(payload) > payloads.INLINE:
             raise DefinitionError(
-                f"progress of {len(payload)} bytes is too large", advice=f"keep it under {payloads.INLINE} bytes, or use artifact()"
+                f"progress of {len(payload)} bytes is too large",
+                advice=f"keep it under {payloads.INLINE} bytes, or use artifact()",
             )
         self._on_loop(lambda: None if body.settled else self._progressed(body, payload))
 

@@ -70,13 +70,21 @@ def for_verdict(run: Run, error: BaseException) -> Ending:
     """The ending of a run that cannot go on: failed if its code is at fault, blocked if a person has to look."""
     if isinstance(error, (DriftError, IntegrityError, Undecodable)):
         if isinstance(error, DriftError):
-            run.record(Kind.DRIFT_FOUND, payload=payloads.note(
-                key=error.fields.get("key"), recorded=_text(error.fields.get("recorded")),
-                found=_text(error.fields.get("found")), build=run.host.build,
-            ))
+            run.record(
+                Kind.DRIFT_FOUND,
+                payload=payloads.note(
+                    key=error.fields.get("key"),
+                    recorded=_text(error.fields.get("recorded")),
+                    found=_text(error.fields.get("found")),
+                    build=run.host.build,
+                ),
+            )
         reason = f"{error.code}: {error}"
         return Ending(
-            Kind.RUN_BLOCKED, Status.BLOCKED, payloads.note(code=error.code, reason=reason), reason,
+            Kind.RUN_BLOCKED,
+            Status.BLOCKED,
+            payloads.note(code=error.code, reason=reason),
+            reason,
             failure=encode_failure(error),
         )
     return _failed(run, error)
@@ -119,8 +127,8 @@ def _propagated(run: Run, error: BaseException) -> dict[str, int]:
             queue += [one.__cause__, one.__context__]
         else:
             found[failure[1]] = failure[2]
-            # Raised while another was handled, it does not carry that one: the handler's own steps are kept, and so is what
-            # they were for.
+            # Raised while another was handled, it does not carry that one: the handler's own steps are kept, and so is
+            # what they were for.
             queue.append(one.__cause__)
         if isinstance(one, BaseExceptionGroup):
             queue += one.exceptions
@@ -153,5 +161,3 @@ def waiting_for(run: Run) -> str:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)[:1000]
-
-

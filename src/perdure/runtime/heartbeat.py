@@ -36,8 +36,17 @@ class Heartbeat:
         beat: how many renewals were sent.
     """
 
-    def __init__(self, store: Store, clock: Clock, worker_key: int, *, lease: float, interval: float,
-                 renewed: Callable[[bool], None], lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        worker_key: int,
+        *,
+        lease: float,
+        interval: float,
+        renewed: Callable[[bool], None],
+        lost: Callable[[], None],
+    ) -> None:
         self._store, self._clock = store, clock
         self._key, self._lease, self._interval = worker_key, lease, interval
         self._renewed, self._lost = renewed, lost
@@ -107,9 +116,11 @@ class Heartbeat:
         if self._reported:
             return
         self._reported = True
-        frame = sys._current_frames().get(self._loop_thread or 0)
+        frame = sys._current_frames().get(self._loop_thread or 0)  # noqa: SLF001 - there is no public spelling
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
         logger.warning(
             "the event loop has not turned for %.1f s: something blocks it (the lease is kept meanwhile). "
-            "Make the step a plain def, so that it runs on a thread, or await.\n%s", late, stack,
+            "Make the step a plain def, so that it runs on a thread, or await.\n%s",
+            late,
+            stack,
         )

@@ -93,12 +93,10 @@ class Host:
         """The context a workflow starts in: a copy of what was current when the engine started."""
         return self.context.copy()
 
-    def call_at(self, due: int, callback: Callable[[], object]) -> Any:  # noqa: ANN401 - a handle with cancel()
+    def call_at(self, due: int, callback: Callable[[], object]) -> Any:
         """Call back when the clock shows ``due`` (µs), or a little earlier or later: the callee looks again."""
         at = getattr(self.clock, "call_at", None)
         if at is not None:  # a manual clock knows when it is moved
             return at(due, self.loop, callback)
         delay = min(max(due - self.clock.now(), 0), CLAMP)
         return self.loop.call_later(delay / 1e6, callback)
-
-

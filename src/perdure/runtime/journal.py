@@ -1,14 +1,13 @@
 """The journal: everything a process writes, in submit order, many runs to a transaction.
 
-A submit schedules one flush for the next turn of the loop; what comes while a commit is under way shares the next. There
-is no timer: under load batches grow by themselves. While commits are quick and nothing is queued they happen inline, on the
-loop, since a thread costs half an fsync; an inline commit never waits for another process's lock, it hands the batch over.
-A lone run flushes at its barrier at once, as nobody else could share the commit.
+A submit schedules one flush for the next turn of the loop; what comes while a commit is under way shares the next.
+There is no timer: under load batches grow by themselves. While commits are quick and nothing is queued they happen
+inline, on the loop, since a thread costs half an fsync; an inline commit never waits for another process's lock, it
+hands the batch over. A lone run flushes at its barrier at once, as nobody else could share the commit.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from contextvars import copy_context
@@ -21,6 +20,7 @@ from perdure.runtime import points
 from perdure.runtime.threads import Threads
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from perdure.model.clock import Clock
@@ -44,8 +44,14 @@ RETRY_MOST = 1.0
 class Journal:
     """One per store and process; lives on the host's loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store, clock: Clock, *,
-                 reached: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        store: Store,
+        clock: Clock,
+        *,
+        reached: Callable[[str], None] | None = None,
+    ) -> None:
         self._loop = loop
         self._store = store
         self._clock = clock
@@ -92,8 +98,8 @@ class Journal:
     ) -> asyncio.Future[T]:
         """Execute a verb of the store in its turn; ``background`` keeps it off the loop in any case.
 
-        ``then`` is called with what it gives, on the loop, also if nobody waits for that any more: what was claimed must
-        be executed, whatever became of whoever asked for it.
+        ``then`` is called with what it gives, on the loop, also if nobody waits for that any more: what was claimed
+        must be executed, whatever became of whoever asked for it.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         self._verbs.append(_Verb(verb, future, background=background, then=then))
@@ -173,7 +179,7 @@ class Journal:
 
     def _commit_on_thread(self, batch: dict[Run, CommitItem]) -> None:
         self._busy = True
-        job = _Commit(self, batch)
+        job = _Commit(batch, self._store, self._clock, self._reached, self._thread_done)
         self._threads.submit(job, copy_context(), None)
 
     def _learn(self, seconds: float, items: int) -> None:
@@ -240,30 +246,38 @@ class Journal:
 class _Commit:
     """A batch on its way through the thread."""
 
-    __slots__ = ("_journal", "batch", "error", "took", "verdicts")
+    __slots__ = ("_clock", "_reached", "_store", "_then", "batch", "error", "took", "verdicts")
 
-    def __init__(self, journal: Journal, batch: dict[Run, CommitItem]) -> None:
-        self._journal = journal
+    def __init__(
+        self,
+        batch: dict[Run, CommitItem],
+        store: Store,
+        clock: Clock,
+        reached: Callable[[str], None] | None,
+        then: Callable[[_Commit], object],
+    ) -> None:
         self.batch = batch
+        self._store, self._clock, self._reached, self._then = store, clock, reached, then
         self.error: BaseException | None = None
         self.verdicts: list[Verdict] = []
         self.took = 0.0
 
     def run_here(self, _argument: object) -> None:
-        journal = self._journal
-        began = journal._clock.monotonic()
+        """Write the batch, on the thread."""
+        began = self._clock.monotonic()
         try:
-            if journal._reached is not None:
-                journal._reached(points.COMMIT)
-            self.verdicts = journal._store.commit(list(self.batch.values()))
-            if journal._reached is not None:
-                journal._reached(points.COMMITTED)
+            if self._reached is not None:
+                self._reached(points.COMMIT)
+            self.verdicts = self._store.commit(list(self.batch.values()))
+            if self._reached is not None:
+                self._reached(points.COMMITTED)
         except BaseException as error:  # noqa: BLE001 - told to the journal on its loop
             self.error = error
-        self.took = journal._clock.monotonic() - began
+        self.took = self._clock.monotonic() - began
 
     def finished(self) -> None:
-        self._journal._thread_done(self)
+        """Tell the journal, on its loop."""
+        self._then(self)
 
 
 class _Job:
@@ -288,7 +302,12 @@ class _Verb:
     __slots__ = ("_error", "_result", "_then", "_verb", "background", "future")
 
     def __init__(
-        self, verb: Callable[[], Any], future: asyncio.Future[Any], *, background: bool, then: Callable[[Any], object] | None
+        self,
+        verb: Callable[[], Any],
+        future: asyncio.Future[Any],
+        *,
+        background: bool,
+        then: Callable[[Any], object] | None,
     ) -> None:
         self._verb = verb
         self._then = then

@@ -44,7 +44,8 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
     except Undecodable as error:
         run.verdict = DriftError(
             f"run {run.run_id}: the recorded result of {key} does not decode as the step's type today: {error}",
-            run_id=run.run_id, key=key,
+            run_id=run.run_id,
+            key=key,
             advice="nothing was run; give the new field a default, or let a validator take the old form",
         )
         return (_nothing,)
@@ -75,8 +76,15 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
             codec, stored, artifact = payloads.pack(payload)
             future = call.let_go()
             run.record(
-                Kind.STEP_COMPLETED, key, attempt=attempt, took=took, codec=codec, payload=stored, args=args,
-                artifact=artifact, now=now,
+                Kind.STEP_COMPLETED,
+                key,
+                attempt=attempt,
+                took=took,
+                codec=codec,
+                payload=stored,
+                args=args,
+                artifact=artifact,
+                now=now,
             )
             return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)
     aborting = call.cancelled or run.verdict is not None
@@ -89,7 +97,12 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
     if delay is not None:
         next_at = run.host.clock.now() + round(delay * 1e6)
         run.record(
-            Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=payloads.failed(failure, next_at=next_at), args=args
+            Kind.STEP_FAILED,
+            key,
+            attempt=attempt,
+            took=took,
+            payload=payloads.failed(failure, next_at=next_at),
+            args=args,
         )
         call.attempt += 1
         call.next_at = next_at
@@ -113,10 +126,13 @@ def _never_began(run: Run, call: StepCall) -> Outcome:
     if call.cancelled:
         run.record(Kind.STEP_CANCELLED, call.key, attempt=call.attempt, args=args)
         return (future.settle_cancelled,)
-    failure = encode_failure(StepInterrupted(
-        f"step {call.key} may have run: its process died during attempt {call.attempt}, and it is at_most_once",
-        step=call.step.name, advice="find out whether its effect happened, then decide in the workflow",
-    ))
+    failure = encode_failure(
+        StepInterrupted(
+            f"step {call.key} may have run: its process died during attempt {call.attempt}, and it is at_most_once",
+            step=call.step.name,
+            advice="find out whether its effect happened, then decide in the workflow",
+        )
+    )
     run.record(Kind.STEP_FAILED, call.key, attempt=call.attempt, payload=payloads.failed(failure), args=args)
     return _failure(run, call, future, failure, call.attempt)
 
@@ -129,5 +145,3 @@ def _failure(run: Run, call: StepCall, future: CallFuture, failure: bytes, attem
 
 def _nothing() -> None:
     pass
-
-

@@ -1,14 +1,13 @@
 """One executing run: the workflow on its own loop, its outcomes in the order of the log, and what it writes.
 
 Everything happens in ``advance``, called from plain callbacks of the host's loop. It delivers one outcome at a time and
-lets the loop run until idle in between: first what is recorded, then what is new, which thereby gets its place in the log.
-When there is nothing to deliver it starts bodies, each behind its barrier; and when there is nothing to start it waits,
-or writes the run as sleeping and lets it go.
+lets the loop run until idle in between: first what is recorded, then what is new, which thereby gets its place in the
+log. When there is nothing to deliver it starts bodies, each behind its barrier; and when there is nothing to start it
+waits, or writes the run as sleeping and lets it go.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from hashlib import sha256
@@ -19,6 +18,7 @@ from perdure.model import chain, payloads
 from perdure.model.records import Event, Kind, StateChange, Status
 from perdure.model.replay import OUTCOMES, Replay
 from perdure.runtime import drift, endings
+from perdure.runtime.alarm import Alarm
 from perdure.runtime.bodies import Abort, Body
 from perdure.runtime.calls import StepCall, marked_first
 from perdure.runtime.code_view import CodeView
@@ -26,6 +26,7 @@ from perdure.runtime.outcomes import Outcome, recorded_outcome, settle_body
 from perdure.runtime.runloop import RunLoop, Timer
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from perdure.model.records import Artifact, Claim, CommitItem
@@ -83,14 +84,15 @@ class Run:
         self.deaf = False
         """News is on its way that must be heard before anything else is decided."""
         self.leaving: Event | None = None
-        self._wake_at: int | None = None
+        self.wake_at: int | None = None
+        """When the run is to go on, once it is suspended (µs)."""
         self.before: tuple[int, bytes, int] = (0, b"", 0)
         self.verdict: BaseException | None = None
         self.cancel_request: tuple[str, list[int]] | None = None
         self.cancel_reason: str | None = None
         self.strays: set[asyncio.Task[Any]] = set()
         self._advancing = False
-        self._alarm: tuple[int, Any] | None = None
+        self._alarm = Alarm(host, self.advance)
         self._zero = 0
         """The instant that the loop's clock counts from, µs."""
         self.replay = _NOTHING
@@ -131,20 +133,15 @@ class Run:
             self.seq, self.link, self.at, self.durable = last.seq, last.hash, last.at, last.seq
             self.begin()
 
-    @property
-    def wake_at(self) -> int | None:
-        """When the run is to go on, once it is suspended (µs)."""
-        return self._wake_at
-
-    def _input(self) -> Any:  # noqa: ANN401 - the workflow's input
+    def _input(self) -> Any:
         created = self.events[0]
         payload = payloads.unpack(created, self.host.store.get_artifact)
         return self.definition.input.decode(payload) if self.definition.takes_input else None
 
-    def _start_root(self, value: Any) -> None:  # noqa: ANN401 - the workflow's input
+    def _start_root(self, value: Any) -> None:
         self.root = self.loop.root(self._main(value), self.host.root_context())
 
-    async def _main(self, value: Any) -> Any:  # noqa: ANN401 - the workflow's own types
+    async def _main(self, value: Any) -> Any:
         definition = self.definition
         if definition.is_async:
             return await definition.invoke(value, self.code.context())
@@ -408,7 +405,8 @@ class Run:
         if due is None:
             self.verdict = Deadlock(
                 f"run {self.run_id} waits for something that can never come: {endings.waiting_for(self)}",
-                run_id=self.run_id, advice="nothing is running and no timer is set; look at what it awaits",
+                run_id=self.run_id,
+                advice="nothing is running and no timer is set; look at what it awaits",
             )
             return True
         if due - now <= PARK:
@@ -416,23 +414,15 @@ class Run:
             return False
         status = Status.RETRYING if self.retrying and not self.loop.timers else Status.SLEEPING
         self._leave(
-            Kind.RUN_SUSPENDED, payloads.note(status=status.word, wake_at=due),
+            Kind.RUN_SUSPENDED,
+            payloads.note(status=status.word, wake_at=due),
             StateChange(status, wake_at=due, inbox_seen=self.inbox),
         )
         return True
 
     def _arm(self) -> None:
-        if not (self.loop.timers or self.retrying) or (due := self._earliest()) is None:
-            return
-        if self._alarm is not None:
-            if self._alarm[0] <= due:
-                return
-            self._alarm[1].cancel()
-        self._alarm = (due, self.host.call_at(due, self._wake))
-
-    def _wake(self) -> None:
-        self._alarm = None
-        self.advance()
+        if (self.loop.timers or self.retrying) and (due := self._earliest()) is not None:
+            self._alarm.set(due)
 
     @property
     def instant(self) -> int:
@@ -443,7 +433,7 @@ class Run:
         """Whether nothing but the alarm that is set, after ``now`` (µs), can make the run go on."""
         if self.in_flight or self.busy or self.leaving is not None or self.deaf:
             return False
-        return self._alarm is not None and self._alarm[0] > now
+        return self._alarm.due is not None and self._alarm.due > now
 
     # -- writing
 
@@ -453,14 +443,25 @@ class Run:
         self.loop.clock = max(self.loop.clock, (event.at - self._zero) / 1e6)
 
     def record(  # noqa: PLR0913 - the columns of an event
-        self, kind: Kind, key: str | None = None, *, attempt: int | None = None, took: int | None = None, codec: int = 0,
-        payload: bytes | None = None, args: bytes | None = None, artifact: Artifact | None = None,
-        take: list[int] | None = None, now: int = 0,
+        self,
+        kind: Kind,
+        key: str | None = None,
+        *,
+        attempt: int | None = None,
+        took: int | None = None,
+        codec: int = 0,
+        payload: bytes | None = None,
+        args: bytes | None = None,
+        artifact: Artifact | None = None,
+        take: list[int] | None = None,
+        now: int = 0,
     ) -> Event:
         """Give an event its place in the log and hand it to the journal."""
         self.at = at = max(self.at, now or self.host.clock.now())
         self.seq += 1
-        event = chain.seal(self.link, self.run_key, self.seq, at, self.epoch, kind, key, attempt, took, codec, payload, args)
+        event = chain.seal(
+            self.link, self.run_key, self.seq, at, self.epoch, kind, key, attempt, took, codec, payload, args
+        )
         self.link = event.hash
         if kind in OUTCOMES:  # code may be looking, on a thread: for it nothing else has happened
             self.loop.clock = (at - self._zero) / 1e6
@@ -473,14 +474,13 @@ class Run:
             item.take.extend(take)
         return event
 
-    def _leave(self, kind: Kind, payload: bytes, state: StateChange, *, codec: int = 0,
-               artifact: Artifact | None = None) -> None:
+    def _leave(
+        self, kind: Kind, payload: bytes, state: StateChange, *, codec: int = 0, artifact: Artifact | None = None
+    ) -> None:
         """Write the event with which this execution lets go of the run."""
-        if self._alarm is not None:
-            self._alarm[1].cancel()
-            self._alarm = None
+        self._alarm.cancel()
         self.before = (self.seq, self.link, self.at)
-        self._wake_at = state.wake_at
+        self.wake_at = state.wake_at
         self.leaving = self.record(kind, payload=payload, codec=codec, artifact=artifact)
         assert self.item is not None
         self.item.state = state
@@ -549,8 +549,7 @@ class Run:
         if self.gone:
             return
         self.gone = True
-        if self._alarm is not None:
-            self._alarm[1].cancel()
+        self._alarm.cancel()
         for body in list(self.in_flight.values()):
             body.request_abort(Abort.LOST)
         self.host.fibers.unwind(self)
@@ -563,14 +562,18 @@ class Run:
         if self.untaken and not root.cancelled() and root.exception() is None:
             call = next(iter(self.untaken.values()))
             self.verdict = NotAwaited(
-                f"step {call.key} was called but never awaited ({call.where})", step=call.key, line=call.line,
+                f"step {call.key} was called but never awaited ({call.where})",
+                step=call.key,
+                line=call.line,
                 advice="write `await` before the call, or give it to gather, create_task or parallel",
             )
             return
         self.loop.asyncgens.close()
         for task in self.loop.unheard():
             logger.warning(
-                "run %s: %s has failed, and the workflow never looked", self.run_id, task.scope.path or task.get_name(),
+                "run %s: %s has failed, and the workflow never looked",
+                self.run_id,
+                task.scope.path or task.get_name(),
                 exc_info=task.exception(),
             )
         self._write_end(endings.for_root(self, root))
@@ -584,9 +587,11 @@ class Run:
         if self.cancel_reason is not None:
             ending = endings.cancelled(self, ending)
         self._leave(
-            ending.kind, ending.payload,
+            ending.kind,
+            ending.payload,
             StateChange(ending.status, reason=ending.reason, inbox_seen=self.inbox),
-            codec=ending.codec, artifact=ending.artifact,
+            codec=ending.codec,
+            artifact=ending.artifact,
         )
 
 

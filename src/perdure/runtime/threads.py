@@ -23,7 +23,7 @@ IDLE = 10.0
 class Work(Protocol):
     """Something to execute on a thread."""
 
-    def run_here(self, context: Any, /) -> None:  # noqa: ANN401 - what submit was given
+    def run_here(self, context: Any, /) -> None:
         """Do it, on the thread; must not raise."""
 
     def finished(self) -> None:

@@ -1,7 +1,7 @@
 """The vigil: what a worker looks after at every tick, because nothing else calls for it.
 
-News for the runs it executes, workers that died, bodies that have begun to take long, and after a renewal that came late,
-which runs are still its own.
+News for the runs it executes, workers that died, bodies that have begun to take long, and after a renewal that came
+late, which runs are still its own.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Looking for what other processes did: one look every few milliseconds, shared by everyone in the process who cares."""
+"""Looking for what other processes did: one look every few milliseconds, shared by all in the process who care."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from perdure.errors import StoreError, StoreGone
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from perdure.store.protocol import Store

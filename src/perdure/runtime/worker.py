@@ -1,7 +1,7 @@
 """The worker: slots, claiming, and what becomes of the runs it executes.
 
-It claims when a slot is free and there may be something to claim: something was enqueued here, another process committed,
-a timer is due, a run was released. No batch is waited for: a slot is refilled the moment it is free.
+It claims when a slot is free and there may be something to claim: something was enqueued here, another process
+committed, a timer is due, a run was released. No batch is waited for: a slot is refilled the moment it is free.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from perdure.model.ids import worker_key
 from perdure.model.payloads import note
 from perdure.model.records import Status, WorkerRow
 from perdure.runtime import asyncgens, points
+from perdure.runtime.alarm import Alarm
 from perdure.runtime.bodies import Abort
 from perdure.runtime.fibers import Fibers
 from perdure.runtime.heartbeat import Heartbeat
@@ -70,10 +71,20 @@ class Worker:
     """Executes runs of the workflows it was given; lives on one event loop."""
 
     def __init__(  # noqa: PLR0913 - what an engine is made of
-        self, store: Store, journal: Journal, clock: Clock, definitions: Mapping[tuple[str, str], Workflow[Any, Any]],
-        watch: Watch, *,
-        limits: Limits, tools: Any = None, name: str = "", namespace: str = "", only: bool = False,  # noqa: ANN401
-        ended: Callable[[Run], None], reached: Callable[[str], None] | None = None,
+        self,
+        store: Store,
+        journal: Journal,
+        clock: Clock,
+        definitions: Mapping[tuple[str, str], Workflow[Any, Any]],
+        watch: Watch,
+        *,
+        limits: Limits,
+        tools: Any = None,
+        name: str = "",
+        namespace: str = "",
+        only: bool = False,
+        ended: Callable[[Run], None],
+        reached: Callable[[str], None] | None = None,
     ) -> None:
         self._store, self._journal, self._clock = store, journal, clock
         self._definitions = definitions
@@ -90,7 +101,15 @@ class Worker:
         self._threads = Threads(self._loop, limits.threads)
         self._fiber_threads = Threads(self._loop, 1 << 30, "perdure-workflow")
         self.host = Host(
-            self._loop, clock, store, journal, self._threads, Fibers(self._fiber_threads), self, tools, reached,
+            self._loop,
+            clock,
+            store,
+            journal,
+            self._threads,
+            Fibers(self._fiber_threads),
+            self,
+            tools,
+            reached,
             build=next((d.build for d in definitions.values()), ""),
         )
         self.key = 0
@@ -105,7 +124,7 @@ class Worker:
         self._lost = False
         self._retired = False
         self._serving: asyncio.Task[None] | None = None
-        self._due: tuple[int, Any] | None = None
+        self._due = Alarm(self.host, self.poke)
         self._claiming = False
         self._hungry = True
         """Whether there may be more to claim than there were slots for; else whatever comes is announced."""
@@ -134,14 +153,27 @@ class Worker:
         self.key = worker_key(os.urandom)
         self._lost = False
         row = WorkerRow(
-            worker_key=self.key, name=self._name, host=socket.gethostname(), pid=os.getpid(), pid_started=0, boot="",
-            build=self.host.build, sidecar="", started_at=self._clock.now(), lease_until=round(limits.lease * 1e6), beat=0,
+            worker_key=self.key,
+            name=self._name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            pid_started=0,
+            boot="",
+            build=self.host.build,
+            sidecar="",
+            started_at=self._clock.now(),
+            lease_until=round(limits.lease * 1e6),
+            beat=0,
         )
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         self._facts = note(worker=self._name, pid=os.getpid(), python=python, build=self.host.build)
         await self._journal.call(lambda: self._store.register_worker(row))
         self._heartbeat = Heartbeat(
-            self._store, self._clock, self.key, lease=limits.lease, interval=limits.heartbeat,
+            self._store,
+            self._clock,
+            self.key,
+            lease=limits.lease,
+            interval=limits.heartbeat,
             renewed=lambda late: self._threads.call(lambda: self._renewed(late=late)),
             lost=lambda: self._threads.call(self._lease_lost),
         )
@@ -215,9 +247,10 @@ class Worker:
         for row in await self._journal.call(lambda: self._store.get_runs(list(self._wanted))):
             if row.status.terminal or row.status is Status.BLOCKED:
                 self._wanted.discard(row.run_key)
-            elif row.run_key not in self.running and self.free > 0 and not await self._claim_up_to(1, row.run_key):
-                if row.wake_at is not None:
-                    self._due_at(row.wake_at)
+            elif row.run_key not in self.running and self.free > 0:
+                claims = await self._claim_up_to(1, row.run_key)
+                if not claims and row.wake_at is not None:
+                    self._due.set(row.wake_at)
 
     async def tick(self) -> int:
         """Make one pass and wait for what it claimed; returns how many runs that were."""
@@ -241,22 +274,7 @@ class Worker:
     async def _look_ahead(self) -> None:
         due = await self._journal.call(lambda: self._store.next_due(self._routes))
         if due is not None:
-            self._due_at(due)
-
-    def _due_at(self, due: int) -> None:
-        if self._due is not None:
-            if self._due[0] <= due:
-                return
-            self._due[1].cancel()
-        self._due = (due, self.host.call_at(due, self._came_due))
-
-    def _came_due(self) -> None:
-        due, self._due = self._due, None
-        assert due is not None
-        if due[0] > self._clock.now():
-            self._due_at(due[0])
-        else:
-            self.poke()
+            self._due.set(due)
 
     @property
     def facts(self) -> bytes:
@@ -291,10 +309,12 @@ class Worker:
 
     def _read_on(self, run: Run) -> None:
         """Read the rest of a long log, page by page."""
+
         def read() -> None:
             events = run.events
             while len(page := self._store.read_events(run.run_key, events[-1].seq, PAGE)) > 0:
                 events.extend(page)
+
         future = self._journal.call(read, background=True)
         future.add_done_callback(lambda done: run.unwritable(error) if (error := done.exception()) else run.loaded())
 
@@ -324,7 +344,7 @@ class Worker:
         else:
             run.drop(None)
         if run.wake_at is not None:
-            self._due_at(run.wake_at)
+            self._due.set(run.wake_at)
 
     def run_stale(self, _run: Run) -> None:
         """A run must hear its news before it decides."""
@@ -348,7 +368,7 @@ class Worker:
             self._release(run, None)
 
     def _release(self, run: Run, blocked: str | None) -> None:
-        """Give a run back; with ``blocked``, a reason, block it. Tried until the store takes it or the claim is lost."""
+        """Give a run back; with ``blocked``, a reason, block it. Tried until it is taken, or the claim is lost."""
         key = self.key
 
         def release() -> None:
@@ -367,7 +387,7 @@ class Worker:
         self._journal.call(release).add_done_callback(released)
 
     def _give_back(self, run: Run, fault: BaseException) -> None:
-        """Release a run whose execution here ended in a fault, after a pause; if the fault is its own, block it at last."""
+        """Release a run whose execution here ended in a fault, after a pause; if it is at fault, block it at last."""
         faults = self._faults[run.run_key] = self._faults.get(run.run_key, 0) + 1
         its_own = not isinstance(fault, StoreError) or "run_id" in fault.fields
         blocked = None
@@ -469,7 +489,9 @@ class Worker:
         left = list(self.running.values())
         for run in left:
             logger.warning(
-                "run %s keeps its claim: %s ignores the request to stop", run.run_id, ", ".join(run.in_flight) or "its code"
+                "run %s keeps its claim: %s ignores the request to stop",
+                run.run_id,
+                ", ".join(run.in_flight) or "its code",
             )
         return left
 
@@ -506,7 +528,7 @@ class Worker:
         if self._claiming or not self._journal.at_rest:
             return False
         now = self._clock.now()
-        if self._serving is not None and (self._wake.is_set() or (self._due is not None and self._due[0] <= now)):
+        if self._serving is not None and (self._wake.is_set() or (self._due.due is not None and self._due.due <= now)):
             return False
         return all(run.at_rest(now) for run in self.running.values())
 
@@ -528,9 +550,7 @@ class Worker:
         for run in self._suspended.values():
             run.drop(None)
         self._suspended.clear()
-        if self._due is not None:
-            self._due[1].cancel()
-            self._due = None
+        self._due.cancel()
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
@@ -547,5 +567,3 @@ class Worker:
         if self._restore_hooks is not None:
             self._restore_hooks()
         return []
-
-
