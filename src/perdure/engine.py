@@ -100,7 +100,8 @@ class Engine:
         self._definitions = collect(workflows)
         self._tools = tools
         self._limits = limits(concurrency, lease, heartbeat, threads, crash_cap)
-        self._name, self._namespace, self._durability = name, namespace, durability
+        self._name, self._namespace = name, namespace
+        self._durability: Durability = durability
         self._clock: Clock = clock or SystemClock()
         self._reached = reached
         self._only = False

@@ -135,8 +135,9 @@ class Waiters:
         if timeout is None:
             return await self._result(handle, workflow)
         limit = seconds(timeout, what="timeout")
+        bound = asyncio.timeout(limit)
         try:
-            async with asyncio.timeout(limit) as bound:
+            async with bound:
                 return await self._result(handle, workflow)
         except TimeoutError:
             if not bound.expired():  # the run's own

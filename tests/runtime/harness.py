@@ -147,7 +147,7 @@ class Lab:
     async def cancel(self, run_id):
         await self.engine.get(run_id).cancel("enough")
         if self.rng.random() < 0.7:  # the news is heard soon, or when the next look comes, or when the run wants to end
-            self.engine._worker._read_inbox()
+            self.engine._worker._vigil.read_inbox()
 
     # -- what tests call
 

@@ -282,7 +282,7 @@ def test_a_cancel_that_comes_while_the_engine_stops_still_ends_the_run(tmp_path)
             await handle.cancel("no longer wanted")
             run = next(iter(here.engine._worker.running.values()))
             while run.cancel_reason is None:
-                here.engine._worker._read_inbox()
+                here.engine._worker._vigil.read_inbox()
                 await asyncio.sleep(0)
             MEETING["gate"].set()
             assert await stopping == []

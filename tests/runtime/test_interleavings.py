@@ -472,7 +472,7 @@ def test_a_run_that_goes_on_from_memory_is_known_by_its_new_claim_at_once(tmp_pa
         def reached(point):
             if point == points.CLAIMED and engine._worker is not None and engine._worker._suspended:
                 checks.append(engine._worker)
-                asyncio.get_running_loop().call_soon(engine._worker._check_held)
+                asyncio.get_running_loop().call_soon(engine._worker._vigil.check_held)
 
         engine._reached = reached
         async with engine:

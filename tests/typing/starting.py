@@ -44,10 +44,10 @@ assert_type(perdure.run(perhaps, None), float)
 assert_type(perdure.run(perhaps, Order("1")), float)
 perdure.run(fulfil)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 perdure.run(report, run_id="r")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-perdure.run(tidy, 1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-perdure.run(fulfil, "1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+perdure.run(tidy, 1)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+perdure.run(fulfil, "1")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
 perdure.run(fulfil, Order("1"), id="r")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-perdure.run(fulfil, Order("1"), run_id=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+perdure.run(fulfil, Order("1"), run_id=1)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 async def here() -> None:
@@ -67,7 +67,7 @@ async def starting(engine: Engine) -> None:
     assert_type(await engine.enqueue_many(fulfil, [Order("1")], run_ids=["r"]), list[Handle[str]])
     await engine.run(fulfil)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await engine.enqueue(fulfil, run_id="r")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await engine.enqueue(tidy, 1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await engine.enqueue(tidy, 1)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
     await engine.run(fulfil, Order("1"), delay="1h")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     async for row in engine.runs(status="failed"):
         assert_type(row, RunRow)
@@ -83,7 +83,7 @@ def blocking(engine: sync.Engine) -> None:
     assert_type(engine.get("r", tidy).result(), int)
     engine.run(fulfil)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     engine.enqueue(fulfil)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    engine.run(tidy, 1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    engine.run(tidy, 1)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
     for row in engine.runs():
         assert_type(row, RunRow)
     for event in engine.get("r").events(follow=True):
