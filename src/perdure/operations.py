@@ -395,9 +395,12 @@ def _run_failed(error: StepFailed, run_id: str) -> RunFailed:
 
 
 def _tags(given: object) -> dict[str, str]:
-    if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
-        raise DefinitionError(f"tags are texts by name, not {given!r}", advice='write tags={"customer": "42"}')
-    return dict(given)
+    tags: dict[str, str] = {}
+    for name, value in given.items() if isinstance(given, Mapping) else [(None, given)]:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise DefinitionError(f"tags are texts by name, not {given!r}", advice='write tags={"customer": "42"}')
+        tags[name] = value
+    return tags
 
 
 def _shown(data: bytes) -> str:

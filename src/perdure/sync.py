@@ -1,4 +1,4 @@
-"""Perdure for code without ``async``: ``run``, a blocking ``Engine``, and what sync workflows write instead of ``await``.
+"""Perdure for code without ``async``: ``run``, a blocking ``Engine``, and what sync workflows write for ``await``.
 
 Nothing is written twice: the engine's methods are the async ones called through a thread with an event loop, and in a
 sync workflow the async functions are awaited on the run's loop while the thread waits.

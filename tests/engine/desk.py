@@ -186,5 +186,11 @@ def die_in_the_second_step(path):
     asyncio.run(main())
 
 
+async def until(condition):
+    """Let the loop turn until something is so."""
+    while not condition():  # noqa: ASYNC110 - of what is inside nobody is told
+        await asyncio.sleep(0)
+
+
 async def log_of(engine, run_id):
     return [event async for event in engine.get(run_id).events()]

@@ -11,7 +11,7 @@ from perdure import Engine, step, workflow
 from perdure.errors import DefinitionError, EngineNotOpen, StoreUnreachable, WrongState
 from perdure.model.records import Status
 from perdure.store.open import open_store
-from tests.engine.desk import ORDER, PATIENCE, RECEIPT, chore, engine_at, errand, in_loop
+from tests.engine.desk import ORDER, PATIENCE, RECEIPT, chore, engine_at, errand, in_loop, until
 
 released = threading.Event()
 
@@ -163,8 +163,7 @@ async def test_a_run_that_does_not_heed_the_stop_is_named_and_given_back_once_it
     await engine.start()
     handle = await engine.enqueue(does_not_listen, run_id="r")
     worker = engine._worker
-    while not worker.running or not next(iter(worker.running.values())).in_flight:
-        await asyncio.sleep(0)
+    await until(lambda: any(run.in_flight for run in worker.running.values()))
     waiting = asyncio.create_task(handle.result())
     await asyncio.sleep(0)
     assert await engine.stop(drain=0, grace=0) == ["r"]
@@ -234,7 +233,7 @@ def test_an_engine_whose_loop_is_gone_says_so(path):
     "options",
     [
         {"concurrency": 0}, {"concurrency": "many"}, {"concurrency": True}, {"threads": 0}, {"crash_cap": 0},
-        {"lease": "soon"}, {"lease": 0}, {"heartbeat": "30s", "lease": "30s"}, {"workflows": [test_two_engines_of_one_process_share_a_store]},
+        {"lease": "soon"}, {"lease": 0}, {"heartbeat": "30s", "lease": "30s"}, {"workflows": [released]},
     ],
 )  # fmt: skip
 def test_wrong_options_are_refused_where_they_are_written(path, options):

@@ -31,7 +31,7 @@ async def test_pages_go_on_from_their_cursor_also_when_runs_come_in_between(path
                 break
             await client.enqueue(job, 1)
         assert [len(page) for page in seen] == [10, 10, 5]
-        assert sum(seen, []) == [f"r{n}" for n in range(24, -1, -1)]
+        assert [run_id for page in seen for run_id in page] == [f"r{n}" for n in range(24, -1, -1)]
 
 
 @in_loop

@@ -66,6 +66,7 @@ async def raises_local() -> None:
 
 def execute_all(path):
     """Be another process that executes what there is."""
+
     async def main():
         async with engine_at(path, adds, details, raises_local) as engine:
             handles = [engine.get(name) for name in ("adds", "details", "raises_local")]
@@ -77,7 +78,7 @@ def execute_all(path):
 async def ends(handle):
     try:
         return await handle.result()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is the outcome
         return error
 
 
@@ -90,7 +91,7 @@ async def all_ways(path, definition, name):
         yield await ends(engine.get(handle.run_id))
         try:
             yield await engine.run(definition, run_id=handle.run_id)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is the outcome
             yield error
     async with engine_at(path, definition).client() as client:
         yield await ends(client.get(name, definition))
@@ -204,7 +205,7 @@ async def test_giving_up_leaves_the_run_alone(path, desk, how):
         await gate.arrival()
         handle = engine.get("r", errand)
         if how == "timeout":
-            with pytest.raises(TimeoutError, match="'r' has not ended within 0.01 s"):
+            with pytest.raises(TimeoutError, match=r"'r' has not ended within 0\.01 s"):
                 await handle.result("10ms")
         elif how == "wait_for":
             with pytest.raises(TimeoutError):

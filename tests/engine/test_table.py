@@ -23,6 +23,7 @@ from tests.engine.desk import (
     errand,
     in_loop,
     other,
+    until,
 )
 
 RUN = ["perdure.run", "perdure.arun", "engine.run"]
@@ -49,6 +50,12 @@ class Place:
             return await perdure.arun(workflow, order, **here)
         async with self.engine(workflow) as engine:
             return await engine.run(workflow, order, run_id="r")
+
+    async def enter(self, door, workflow, order):
+        if door != "enqueue":
+            return await self.run(door, workflow, order)
+        async with self.engine().client() as client:
+            return await client.enqueue(workflow, order, run_id="r")
 
     async def row(self):
         async with self.engine().client() as client:
@@ -174,8 +181,7 @@ def test_what_a_living_owner_executes_is_waited_for(place, door):
     async def act():
         result = asyncio.create_task(place.run(door))
         async with place.engine().client() as client:
-            while len(client._store.list_workers()) < 2:
-                await asyncio.sleep(0.002)
+            await until(lambda: len(client._store.list_workers()) == 2)
         assert not result.done()
         place.desk.gates["second"].open()
         assert await result == RECEIPT
@@ -234,11 +240,7 @@ def test_an_id_that_is_taken_is_a_conflict_in_every_state(place, door, state):
         taken = [(other, place.order, ("errand", "other")), (errand, Order("43"), ('"42"', '"43"'))]
         for workflow, order, (recorded, found) in taken:
             with pytest.raises(RunConflict) as raised:
-                if door == "enqueue":
-                    async with place.engine().client() as client:
-                        await client.enqueue(workflow, order, run_id="r")
-                else:
-                    await place.run(door, workflow, order)
+                await place.enter(door, workflow, order)
             assert recorded in raised.value.recorded
             assert found in raised.value.found
         assert ((await place.row()).status, len(place.desk.begun)) == before

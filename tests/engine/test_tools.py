@@ -9,7 +9,7 @@ import pytest
 
 from perdure import INJECTED, Engine, StepContext, step, workflow
 from perdure.store.sqlite.store import SqliteStore
-from tests.engine.desk import Desk, Refused, chore, engine_at, in_loop
+from tests.engine.desk import Desk, Refused, chore, engine_at, in_loop, until
 
 
 @step
@@ -123,8 +123,7 @@ async def test_tools_are_left_after_the_last_step_has_ended(path):
     handle = await engine.enqueue(chore, run_id="r")
     await gate.arrival()
     stopping = asyncio.create_task(engine.stop())
-    while not engine._worker._stopping:
-        await asyncio.sleep(0)
+    await until(lambda: engine._worker._stopping)
     assert noted == []
     gate.open()
     assert await stopping == []
