@@ -71,23 +71,23 @@ def parallel(*thunks: Callable[[], T]) -> list[T]:
 class Branch(Generic[T]):
     """A function that ``submit`` set going beside a sync workflow."""
 
-    __slots__ = ("_fiber", "_task")
+    __slots__ = ("_fiber", "task")
 
     def __init__(self, fiber: Fiber, task: asyncio.Task[T]) -> None:
         self._fiber = fiber
-        self._task = task
+        self.task = task
 
     def done(self) -> bool:
         """Whether it has ended."""
-        return self._task.done()
+        return self.task.done()
 
     def cancel(self) -> None:
         """Ask it to stop."""
-        self._fiber.wait(lambda: _cancel(self._task))
+        self._fiber.wait(lambda: _cancel(self.task))
 
     def result(self) -> T:
         """Wait for it and return its result, or raise what it raised."""
-        return _here("Branch.result").wait(lambda: _join(self._task))
+        return _here("Branch.result").wait(lambda: _join(self.task))
 
 
 def submit(thunk: Callable[[], T]) -> Branch[T]:
@@ -114,7 +114,7 @@ def wait(
     several = list(branches)
     limit = None if timeout is None else seconds(timeout)
     fiber = _here("wait")
-    fiber.wait(lambda: _wait([branch._task for branch in several], limit, return_when))
+    fiber.wait(lambda: _wait([branch.task for branch in several], limit, return_when))
     return [b for b in several if b.done()], [b for b in several if not b.done()]
 
 

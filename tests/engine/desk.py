@@ -188,7 +188,7 @@ def die_in_the_second_step(path):
 
 async def until(condition):
     """Let the loop turn until something is so."""
-    while not condition():  # noqa: ASYNC110 - of what is inside nobody is told
+    while not condition():
         await asyncio.sleep(0)
 
 

@@ -14,13 +14,13 @@ from perdure import INJECTED, StepContext, sleep, step, workflow
 
 
 def say(what: object) -> None:
-    print(what, flush=True)  # noqa: T201 - read by the test
+    print(what, flush=True)
 
 
 @step
 async def wait_for_gate(*, ctx: StepContext[Path] = INJECTED) -> str:
     say(f"begun {ctx.attempt}")
-    while not ctx.tools.exists():  # noqa: ASYNC110 - another process says when
+    while not ctx.tools.exists():
         await asyncio.sleep(0.01)
     return "passed"
 
@@ -37,7 +37,7 @@ def hear_nothing(*, ctx: StepContext[Path] = INJECTED) -> str:
 async def block_the_loop(*, ctx: StepContext[Path] = INJECTED) -> str:
     say(f"begun {ctx.attempt}")
     while not ctx.tools.exists():
-        time.sleep(0.01)  # noqa: ASYNC251 - what this one is about
+        time.sleep(0.01)
     return "passed"
 
 
@@ -65,9 +65,9 @@ async def blocking() -> str:
 @workflow
 async def spinning() -> str:
     gate = os.environ["GATE"]
-    if not os.path.exists(gate):  # noqa: ASYNC240, PTH110 - what this one is about
+    if not os.path.exists(gate):  # noqa: PTH110 - what this one is about
         say("begun 1")
-    while not os.path.exists(gate):  # noqa: ASYNC240, PTH110 - as above
+    while not os.path.exists(gate):  # noqa: PTH110 - as above
         pass
     return await last("passed")
 

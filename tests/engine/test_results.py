@@ -78,7 +78,7 @@ def execute_all(path):
 async def ends(handle):
     try:
         return await handle.result()
-    except Exception as error:  # noqa: BLE001 - it is the outcome
+    except Exception as error:
         return error
 
 
@@ -91,7 +91,7 @@ async def all_ways(path, definition, name):
         yield await ends(engine.get(handle.run_id))
         try:
             yield await engine.run(definition, run_id=handle.run_id)
-        except Exception as error:  # noqa: BLE001 - it is the outcome
+        except Exception as error:
             yield error
     async with engine_at(path, definition).client() as client:
         yield await ends(client.get(name, definition))

@@ -44,7 +44,7 @@ async def wraps_bare() -> str:
     try:
         return await work("bad")
     except Refused:
-        raise RuntimeError("wrapped")  # noqa: B904 - what people write
+        raise RuntimeError("wrapped")
 
 
 @workflow

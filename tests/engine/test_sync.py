@@ -100,7 +100,7 @@ def test_errors_are_raised_on_the_calling_thread(path, desk):
         def act(name, call):
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - it is the outcome
+            except Exception as error:
                 raised[name] = type(error), threading.current_thread().name
 
         calls = {

@@ -1,8 +1,8 @@
 """A laboratory for the run loop: real engine, real store, time that passes when nobody has anything else to do.
 
-A scenario runs live once. Its history is then cut at random places; each cut is put into the store by the store's own verbs
-and resumed by the engine with other step durations; and the whole history that comes of it is replayed with bodies that
-are not allowed to run. Results and traces must be the same, and no committed step's body may run again.
+A scenario runs live once. Its history is then cut at random places; each cut is put into the store by the store's own
+verbs and resumed by the engine with other step durations; and the whole history that comes of it is replayed with
+bodies that are not allowed to run. Results and traces must be the same, and no committed step's body may run again.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Lab:
         self.put(whole, run_id)
         seen = await self.seen(workflow, run_id)
         assert not self.trespasses, self.trespasses
-        new = {Kind(e.kind).word for e in seen.history.events[len(whole.events):]}
+        new = {Kind(e.kind).word for e in seen.history.events[len(whole.events) :]}
         allowed = {"run_released", "run_claimed", *(kind.word for kind in ENDS)}
         assert new <= allowed, (new - allowed, seen.outcome)
         return seen
@@ -218,15 +218,31 @@ async def lab(path, workflows, *, seed=SEED, suspended=None, threads=32, patient
         engine._limits = replace(engine._limits, suspended=suspended)
     pump = asyncio.create_task(clock.pump())
     async with engine:
-        engine._store.register_worker(WorkerRow(
-            worker_key=here.worker, name="before", host="", pid=os.getpid(), pid_started=0, boot="", build="", sidecar="",
-            started_at=SYSTEM.now(), lease_until=600_000_000, beat=0,
-        ))
+        engine._store.register_worker(
+            WorkerRow(
+                worker_key=here.worker,
+                name="before",
+                host="",
+                pid=os.getpid(),
+                pid_started=0,
+                boot="",
+                build="",
+                sidecar="",
+                started_at=SYSTEM.now(),
+                lease_until=600_000_000,
+                beat=0,
+            )
+        )
         if patient:
             journal, worker = engine._journal, engine._worker
-            clock.idle = lambda: not (
-                journal._busy or journal._pending or journal._verbs or any(run.busy for run in worker.running.values())
-                or sum(len(run.in_flight) for run in worker.running.values()) > clock.waiting
+            clock.idle = lambda: (
+                not (
+                    journal._busy
+                    or journal._pending
+                    or journal._verbs
+                    or any(run.busy for run in worker.running.values())
+                    or sum(len(run.in_flight) for run in worker.running.values()) > clock.waiting
+                )
             )
         yield here
         if engine._store is not None:
@@ -240,7 +256,7 @@ TRACES = {}
 
 
 def trace():
-    """A fresh list of this run's, in which the workflow notes what it sees; an execution from the start begins it anew."""
+    """A fresh list of this run's, in which the workflow notes what it sees; each execution has its own."""
     TRACES[run_context().run_id] = noted = []
     return noted
 

@@ -1,8 +1,8 @@
-"""Histories: a run's log outside any store. As JSON, and put into a store (whole, or cut short) by the store's own verbs.
+"""Histories: a run's log outside any store. As JSON, and put into a store (whole, or cut short) by the store's verbs.
 
-The file: ``{"format", "workflow", "version", "run_id", "uid", "python", "events", "artifacts"}``. An event is an object with
-the columns of ``perdure.model.records.Event`` less ``run_key``; its kind is the word users see, payload and args are base64,
-the hash is hex. Artifacts are base64 by the hex of their hash.
+The file: ``{"format", "workflow", "version", "run_id", "uid", "python", "events", "artifacts"}``. An event is an object
+with the columns of ``perdure.model.records.Event`` less ``run_key``; its kind is the word users see, payload and args
+are base64, the hash is hex. Artifacts are base64 by the hex of their hash.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class History:
         return self.upto(len(self.events) - (self.events[-1].kind in ENDS))
 
     def outcomes(self):
-        """What steps ended with, by key. A failure that is retried is no outcome, nor is what a resume has set aside."""
+        """What steps ended with, by key. A retried failure is no outcome, nor is what a resume has set aside."""
         found = {}
         for event in self.events:
             if event.kind in OUTCOMES and not is_retried(event):
@@ -48,7 +48,8 @@ class History:
                 aside = payloads.fields(event.payload)["supersede"]
                 since = min((found[key].seq for key in aside), default=event.seq)
                 found = {
-                    key: e for key, e in found.items()
+                    key: e
+                    for key, e in found.items()
                     if key not in aside and not (e.kind == Kind.STEP_CANCELLED and e.seq > since)
                 }
         return found
@@ -68,16 +69,33 @@ def dump(history):
     """The history as a JSON document."""
     events = [
         {
-            "seq": e.seq, "at": e.at, "epoch": e.epoch, "kind": Kind(e.kind).word, "key": e.key, "attempt": e.attempt,
-            "took": e.took, "codec": e.codec, "payload": _text(e.payload), "args": _text(e.args), "hash": e.hash.hex(),
+            "seq": e.seq,
+            "at": e.at,
+            "epoch": e.epoch,
+            "kind": Kind(e.kind).word,
+            "key": e.key,
+            "attempt": e.attempt,
+            "took": e.took,
+            "codec": e.codec,
+            "payload": _text(e.payload),
+            "args": _text(e.args),
+            "hash": e.hash.hex(),
         }
         for e in history.events
     ]
-    return json.dumps({
-        "format": FORMAT, "workflow": history.workflow, "version": history.version, "run_id": run_id_of(history),
-        "uid": history.uid.hex(), "python": history.python, "events": events,
-        "artifacts": {digest.hex(): _text(data) for digest, data in history.artifacts.items()},
-    }, indent=1)
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "workflow": history.workflow,
+            "version": history.version,
+            "run_id": run_id_of(history),
+            "uid": history.uid.hex(),
+            "python": history.python,
+            "events": events,
+            "artifacts": {digest.hex(): _text(data) for digest, data in history.artifacts.items()},
+        },
+        indent=1,
+    )
 
 
 def load(text):
@@ -86,8 +104,18 @@ def load(text):
     assert said["format"] <= FORMAT
     events = tuple(
         Event(
-            0, e["seq"], e["at"], e["epoch"], Kind[e["kind"].upper()], e["key"], e["attempt"], e["took"], e["codec"],
-            _bytes(e["payload"]), _bytes(e["args"]), bytes.fromhex(e["hash"]),
+            0,
+            e["seq"],
+            e["at"],
+            e["epoch"],
+            Kind[e["kind"].upper()],
+            e["key"],
+            e["attempt"],
+            e["took"],
+            e["codec"],
+            _bytes(e["payload"]),
+            _bytes(e["args"]),
+            bytes.fromhex(e["hash"]),
         )
         for e in said["events"]
     )
@@ -130,8 +158,14 @@ def put(store, worker_key, history, run_id, *, cancel=None):
     first, *rest = history.events
     assert rest and rest[0].kind == Kind.RUN_CLAIMED, "a history begins with its creation and a claim"
     new = NewRun(
-        run_id=run_id, uid=history.uid, workflow=history.workflow, version=history.version, created_at=first.at,
-        codec=first.codec, payload=first.payload, origin=first.args,
+        run_id=run_id,
+        uid=history.uid,
+        workflow=history.workflow,
+        version=history.version,
+        created_at=first.at,
+        codec=first.codec,
+        payload=first.payload,
+        origin=first.args,
         artifacts=tuple(Artifact(digest, len(data), data) for digest, data in history.artifacts.items()),
     )
     made = store.create_runs([new], claim_for=worker_key, facts=rest[0].payload or b"", now=rest[0].at)[0]

@@ -13,8 +13,15 @@ from tests.runtime.harness import blocking, cancel_me, fail, trace, work
 
 MS = st.sampled_from([0, 1, 5, 10, 20, 40, 200])
 LEAVES = st.one_of(
-    st.just(["work"]), st.just(["work"]), st.just(["blocking"]), st.just(["fail"]), st.just(["cancel"]),
-    st.builds(lambda ms: ["slow", ms], MS), st.builds(lambda ms: ["sleep", ms], MS), st.just(["turn"]), st.just(["put"]),
+    st.just(["work"]),
+    st.just(["work"]),
+    st.just(["blocking"]),
+    st.just(["fail"]),
+    st.just(["cancel"]),
+    st.builds(lambda ms: ["slow", ms], MS),
+    st.builds(lambda ms: ["sleep", ms], MS),
+    st.just(["turn"]),
+    st.just(["put"]),
     st.just(["get"]),
 )
 SEVERAL = {"all": 4, "group": 4, "parallel": 4, "first": 4, "completed": 4, "then": 4}
@@ -27,7 +34,9 @@ def _inner(node):
         for name, most in SEVERAL.items()
     ]
     one = st.builds(lambda name, node: [name, node], st.sampled_from(ONE), node)
-    limited = st.builds(lambda name, ms, node: [name, ms, node], st.sampled_from(["timeout", "wait_for", "cancelled"]), MS, node)
+    limited = st.builds(
+        lambda name, ms, node: [name, ms, node], st.sampled_from(["timeout", "wait_for", "cancelled"]), MS, node
+    )
     return st.one_of(*several, one, limited)
 
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import contextvars
 
-from perdure import parallel, run_context, sleep, workflow
 from perdure import map as map_steps
+from perdure import parallel, run_context, sleep, workflow
 from tests.runtime.harness import blocking, cancel_me, fail, trace, work
 
 SCENARIOS = []
@@ -100,7 +100,9 @@ async def timeouts():
 async def wait_sets():
     """Sets of done and pending tasks, and the order in which they are gone through."""
     noted = trace()
-    tasks = [asyncio.create_task(named(n)) for n in range(6)] + [asyncio.ensure_future(work(f"call {n}")) for n in range(4)]
+    tasks = [asyncio.create_task(named(n)) for n in range(6)] + [
+        asyncio.ensure_future(work(f"call {n}")) for n in range(4)
+    ]
     pending = set(tasks)
     while pending:
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -302,7 +304,7 @@ async def strays():
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
             noted.append(await work(f"cleaned {n}"))
-            asyncio.create_task(late(n)) if n == 1 else None  # noqa: RUF006
+            asyncio.create_task(late(n)) if n == 1 else None
             raise
 
     async def late(n):

@@ -1,4 +1,4 @@
-"""Cancelling a step is a request: its await ends when the body has settled and that is in the log, and always as cancelled."""
+"""Cancelling a step is a request: its await ends when the body has settled, and always as cancelled."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ def giving_up(name, call):
             noted.append("timed out")
             await undo()
         return list(noted)
+
     return gives_up
 
 
@@ -240,7 +241,12 @@ def test_a_body_that_had_ended_when_its_cancellation_was_asked_for_has_one_outco
             seen = await here.live(cancels_what_has_ended)
             assert seen.outcome == ("returned", "cancelled")
             assert seen.history.kinds() == [
-                "run_created", "run_claimed", "step_completed", "step_completed", "step_completed", "run_completed",
+                "run_created",
+                "run_claimed",
+                "step_completed",
+                "step_completed",
+                "step_completed",
+                "run_completed",
             ]
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Code that no longer matches the log it replays: what is safe goes on, anything else runs nothing and changes nothing."""
+"""Code that no longer matches the log it replays: what is safe goes on, else nothing is run and nothing changes."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def is_blocked(*words):
         assert not resumed.bodies, "something was run"
         kinds = resumed.history.kinds()
         assert kinds[-2:] == ["drift_found", "run_blocked"]
-        assert not {"step_completed", "step_failed", "run_completed"} & set(kinds[len(first.history.events):])
+        assert not {"step_completed", "step_failed", "run_completed"} & set(kinds[len(first.history.events) :])
         said = resumed.history.events[-2].payload.decode()
         assert all(word in said for word in words), said
+
     return expect
 
 
@@ -57,6 +58,7 @@ def goes_on(result, *ran):
     def expect(first, resumed):
         assert resumed.outcome == ("returned", result)
         assert set(resumed.bodies) == set(ran)
+
     return expect
 
 
@@ -121,6 +123,7 @@ def test_calls_with_explicit_keys_can_change_their_order(tmp_path):
     def keyed(*keys):
         async def code():
             return [await work.with_options(key=key)(key) for key in keys]
+
         return code
 
     check(tmp_path, keyed("x", "y", "z"), keyed("new", "z", "x", "y"), goes_on(["new", "z", "x", "y"], "work[new]"))
@@ -136,6 +139,7 @@ def test_volatile_arguments_may_differ(tmp_path):
     def at(instant):
         async def code():
             return await stamped("a", instant)
+
         return code
 
     check(tmp_path, at(1), at(2), goes_on("a"))
@@ -190,6 +194,7 @@ def test_other_arguments_of_a_step_that_failed_and_was_caught_block_the_run(tmp_
                 await fail(text)
             except ValueError:
                 return "caught"
+
         return code
 
     check(tmp_path, code("a"), code("b"), is_blocked("fail#1"))
@@ -212,6 +217,7 @@ def test_a_repeated_call_that_is_removed_in_the_middle_blocks_the_run(tmp_path):
     def code(*texts):
         async def code():
             return [await work(text) for text in texts]
+
         return code
 
     check(tmp_path, code("a", "b", "c"), code("a", "c"), is_blocked("work#2"))
@@ -264,7 +270,8 @@ def test_a_blocked_run_goes_on_when_the_code_is_mended_and_when_drift_is_accepte
             CODE["today"] = a_then_b
             first = await here.live(changing)
             for name, code, accept, result in (
-                ("mended", mended, False, ["a", "b", "c"]), ("accepted", changed, True, ["a", "b", "c"]),
+                ("mended", mended, False, ["a", "b", "c"]),
+                ("accepted", changed, True, ["a", "b", "c"]),
             ):
                 CODE["today"] = changed
                 here.put(first.history.open_end(), name)

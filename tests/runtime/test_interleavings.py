@@ -464,6 +464,7 @@ async def naps() -> int:
 
 def test_a_run_that_goes_on_from_memory_is_known_by_its_new_claim_at_once(tmp_path):
     """Who looks which runs are still held must not take it for lost."""
+
     async def main():
         clock = ManualClock()
         engine = Engine(tmp_path / "x.db", workflows=[naps], durability="process", clock=clock)

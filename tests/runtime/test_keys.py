@@ -21,9 +21,11 @@ TABLE = {}
 
 def yields(*keys):
     """A workflow whose calls and timers get these keys."""
+
     def decorate(function):
         TABLE[workflow(function)] = set(keys)
         return function
+
     return decorate
 
 
@@ -153,9 +155,18 @@ def comprehensions():
 
 
 def keys_of(history):
-    return {e.key for e in history.events if e.key is not None and e.kind in {
-        Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED, Kind.TIMER_FIRED,
-    }}
+    return {
+        e.key
+        for e in history.events
+        if e.key is not None
+        and e.kind
+        in {
+            Kind.STEP_COMPLETED,
+            Kind.STEP_FAILED,
+            Kind.STEP_CANCELLED,
+            Kind.TIMER_FIRED,
+        }
+    }
 
 
 @pytest.mark.parametrize("made", TABLE, ids=lambda made: made.name)

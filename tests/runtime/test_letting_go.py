@@ -58,6 +58,7 @@ async def producing():
 @workflow
 async def sleeps_long() -> None:
     """Everything that has a finally, and then a long sleep."""
+
     async def branch(n):
         try:
             await sleep("1h")
@@ -110,7 +111,13 @@ def test_dropping_a_run_runs_its_finally_blocks_without_perdure_and_without_nois
             await suspended_run(engine)
             await engine.stop()
             seen = list(SEEN)
-            assert {"branch 0: RunGone", "branch 1: RunGone", "branch 2: RunGone", "context: RunGone", "root: RunGone"} <= {*seen}
+            assert {
+                "branch 0: RunGone",
+                "branch 1: RunGone",
+                "branch 2: RunGone",
+                "context: RunGone",
+                "root: RunGone",
+            } <= {*seen}
             assert "awkward" in seen
             assert not any("RunGone" not in one for one in seen if isinstance(one, str) and one != "awkward")
 
@@ -120,7 +127,9 @@ def test_dropping_a_run_runs_its_finally_blocks_without_perdure_and_without_nois
     (tmp_path / "again").mkdir()
 
     async def again():
-        async with Engine(tmp_path / "again" / "r.db", workflows=[sleeps_long], durability="process", tools=Tools()) as engine:
+        async with Engine(
+            tmp_path / "again" / "r.db", workflows=[sleeps_long], durability="process", tools=Tools()
+        ) as engine:
             await suspended_run(engine)
 
     asyncio.run(again())

@@ -19,9 +19,11 @@ CASES = []
 
 def case(*, swallow=True):
     """A coroutine function that must not be durable; ``swallow``: also when ``except Exception`` catches it."""
+
     def decorate(function):
         CASES.append((function, swallow))
         return function
+
     return decorate
 
 

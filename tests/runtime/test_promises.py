@@ -332,8 +332,6 @@ def test_a_result_that_was_changed_is_not_given_out(tmp_path):
 # -- at most once
 
 
-
-
 @step(at_most_once=True)
 async def dies_inside() -> None:
     begun, inside = step_context().tools

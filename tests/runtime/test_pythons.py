@@ -1,7 +1,7 @@
 """The same laws under other hash seeds, in asyncio's debug mode, and under every other Python that can be found.
 
-A Python is found as ``python3.12`` (and so on) on PATH, or named in ``PERDURE_PYTHONS`` (paths, separated as PATH is), if
-what Perdure and its tests depend on is installed there.
+A Python is found as ``python3.12`` (and so on) on PATH, or named in ``PERDURE_PYTHONS`` (paths, separated as PATH is),
+if what Perdure and its tests depend on is installed there.
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ def run_tests(python, *tests, seed="random", **variables):
     environment = {**os.environ, "PYTHONPATH": "src", "PYTHONHASHSEED": seed, "PERDURE_CUTS": "2", **variables}
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], cwd=ROOT, env=environment, capture_output=True,
-        text=True, check=False, timeout=300,
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert " passed" in done.stdout

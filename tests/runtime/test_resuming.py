@@ -89,6 +89,7 @@ def test_a_resumed_step_keeps_its_key_and_counts_on(tmp_path):
 @pytest.mark.parametrize("again", [1, 2])
 def test_a_run_resumed_and_cut_anywhere_goes_on_and_replays_alike(again, tmp_path):
     """``again``: how often it fails before it goes through."""
+
     async def main():
         async with lab(tmp_path, [forks], seed=again) as here:
             failed = await here.live(forks, run_id="one")

@@ -91,6 +91,7 @@ def test_every_writing_connection_is_as_durable_as_promised(durability, synchron
 
 def test_a_library_that_does_not_sync_as_it_is_told_opens_nothing(tmp_path):
     """Read back is what is in force: here the library takes the setting and leaves things as they are."""
+
     def takes_no_setting(action, name, value, *_):
         return apsw.SQLITE_IGNORE if (action, name) == (apsw.SQLITE_PRAGMA, "synchronous") and value else apsw.SQLITE_OK
 

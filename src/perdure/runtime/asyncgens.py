@@ -29,7 +29,7 @@ _hooks: WeakSet[object] = WeakSet()
 class _GoneRun:
     """The run of code that is being thrown away: whatever it asks of Perdure raises ``RunGone``."""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         raise RunGone
 
 
@@ -89,9 +89,10 @@ def install() -> Callable[[], None]:
         if id(generator) in _ours:
             _ours.discard(id(generator))
             warn(
-                f"async generator {getattr(generator, '__qualname__', generator)} of a workflow was dropped before it was exhausted; "
+                f"async generator {getattr(generator, '__qualname__', generator)} of a workflow was dropped half-way; "
                 "wrap it in contextlib.aclosing so that it is closed where you stop using it",
-                ResourceWarning, stacklevel=2,
+                ResourceWarning,
+                stacklevel=2,
             )
             _close(generator)
         elif before.finalizer is not None:

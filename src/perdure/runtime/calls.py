@@ -22,8 +22,10 @@ _NO_CONTEXT = Context()
 
 
 class CallFuture(asyncio.Future[Any]):
-    """The outcome of a call. Cancelling it asks for the body's abort; it ends when the body has settled and that is in
-    the log, and then always as cancelled.
+    """The outcome of a call.
+
+    Cancelling it asks for the body's abort; it ends when the body has settled and that is in the log, and then always
+    as cancelled.
     """
 
     __slots__ = ("call", "n")
@@ -33,7 +35,7 @@ class CallFuture(asyncio.Future[Any]):
     def __hash__(self) -> int:
         return self.n
 
-    def cancel(self, msg: Any | None = None) -> bool:  # noqa: ANN401 - asyncio's signature
+    def cancel(self, msg: Any | None = None) -> bool:
         """Ask for the call's cancellation; True unless it has an outcome already."""
         if self.done():
             return False
@@ -54,15 +56,35 @@ class CallFuture(asyncio.Future[Any]):
 
 
 class StepCall(Coroutine[object, None, Any]):
-    """One call of a step in a run. Its key and arguments are taken when it is made; its body starts when it is awaited
-    (or given to a task, ``gather``, …) and the run's loop is idle.
+    """One call of a step in a run.
 
-    A coroutine by registration only: the run loop makes no task of it, so fan-out over steps costs none.
+    Its key and arguments are taken when it is made; its body starts when it is awaited (or given to a task, ``gather``,
+    …) and the run's loop is idle. A coroutine by registration only: the run loop makes no task of it, so fan-out over
+    steps costs none.
     """
 
     __slots__ = (
-        "__weakref__", "attempt", "barrier", "base", "body", "born", "cancelled", "code", "context", "future",
-        "interrupted", "key", "line", "marked", "message", "n", "next_at", "prepared", "run", "step", "taken",
+        "__weakref__",
+        "attempt",
+        "barrier",
+        "base",
+        "body",
+        "born",
+        "cancelled",
+        "code",
+        "context",
+        "future",
+        "interrupted",
+        "key",
+        "line",
+        "marked",
+        "message",
+        "n",
+        "next_at",
+        "prepared",
+        "run",
+        "step",
+        "taken",
     )
 
     def __init__(self, run: Run, step: StepLike, key: str, prepared: Prepared) -> None:
@@ -111,7 +133,7 @@ class StepCall(Coroutine[object, None, Any]):
         return future
 
     def let_go(self) -> CallFuture:
-        """End the call and return its future, to be settled; cuts every cycle, so that nothing waits for the collector."""
+        """End the call and return its future, to be settled; cuts every cycle: nothing waits for the collector."""
         future = self.future
         assert future is not None
         self.future = self.body = None
@@ -123,12 +145,12 @@ class StepCall(Coroutine[object, None, Any]):
         """Give the call up without awaiting it."""
         self.run.untaken.pop(self.n, None)
 
-    def send(self, value: object) -> Any:  # noqa: ANN401 - a coroutine's signature
+    def send(self, _value: object) -> Any:
         """Not driven by hand: await it."""
         msg = "a step call is awaited, not sent into"
         raise RuntimeError(msg)
 
-    def throw(self, *_exc: Any) -> Any:  # noqa: ANN401 - a coroutine's signature
+    def throw(self, *_exc: Any) -> Any:
         """Not driven by hand: await it."""
         msg = "a step call is awaited, not thrown into"
         raise RuntimeError(msg)

@@ -24,12 +24,18 @@ def check_arguments(run: Run, step: StepLike, key: str, event: Event, found: byt
         return
     if run.accept_drift:
         return
-    run.loop.poisoned(DriftError(
-        f"run {run.run_id}: {key} was recorded with other arguments\n  recorded: {shown(recorded)}\n  found:    {shown(found)}",
-        run_id=run.run_id, key=key, recorded=shown(recorded), found=shown(found),
-        advice="nothing was run. Undo the change, give the new call its own name or key, use version= for new runs, or "
-        "resume with accept_drift" + _unstable(run),
-    ))
+    run.loop.poisoned(
+        DriftError(
+            f"run {run.run_id}: {key} was recorded with other arguments\n"
+            f"  recorded: {shown(recorded)}\n  found:    {shown(found)}",
+            run_id=run.run_id,
+            key=key,
+            recorded=shown(recorded),
+            found=shown(found),
+            advice="nothing was run. Undo the change, give the new call its own name or key, use version= for new "
+            "runs, or resume with accept_drift" + _unstable(run),
+        )
+    )
 
 
 def guard_moved(run: Run, call: StepCall) -> bool:
@@ -38,12 +44,19 @@ def guard_moved(run: Run, call: StepCall) -> bool:
         return True
     for event in run.replay.moved(call.key):
         if event.args is not None and call.step.arguments.same(event.args, call.prepared.data):
-            run.loop.poisoned(DriftError(
-                f"run {run.run_id}: {call.key} ({call.where}) looks like the recorded {event.key}, which nobody asks for",
-                run_id=run.run_id, key=call.key, recorded=event.key, found=call.key,
-                advice="nothing was run. A call of this step was added, removed or moved: give repeated calls explicit keys "
-                "(step.with_options(key=…)), use version= for new runs, or resume with accept_drift" + _unstable(run),
-            ))
+            run.loop.poisoned(
+                DriftError(
+                    f"run {run.run_id}: {call.key} ({call.where}) looks like the recorded {event.key}, "
+                    "which nobody asks for",
+                    run_id=run.run_id,
+                    key=call.key,
+                    recorded=event.key,
+                    found=call.key,
+                    advice="nothing was run. A call of this step was added, removed or moved: give repeated calls "
+                    "explicit keys (step.with_options(key=…)), use version= for new runs, or resume with accept_drift"
+                    + _unstable(run),
+                )
+            )
             return False
     return True
 

@@ -1,8 +1,8 @@
 """Sync workflows: a function on a thread, in step with its run's loop.
 
-Of all threads of one run only one moves at a time, and the loop stands still meanwhile: a thread runs from one Perdure call
-to the next, then the loop goes on. So what threads share is as deterministic as it is between tasks. To be let go, a thread
-is unwound: the call it waits in raises ``RunGone``.
+Of all threads of one run only one moves at a time, and the loop stands still meanwhile: a thread runs from one Perdure
+call to the next, then the loop goes on. So what threads share is as deterministic as it is between tasks. To be let go,
+a thread is unwound: the call it waits in raises ``RunGone``.
 """
 
 from __future__ import annotations
@@ -170,4 +170,3 @@ class Fibers:
         """Let go of every thread of a run."""
         for thread in self._of.pop(run, []):
             thread.unwind()
-

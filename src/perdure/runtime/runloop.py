@@ -63,8 +63,15 @@ class Timer:
 
     __slots__ = ("_when", "args", "callback", "context", "key", "loop")
 
-    def __init__(self, loop: RunLoop, key: str, when: float, callback: Callable[..., object], args: tuple[object, ...],
-                 context: Context) -> None:
+    def __init__(
+        self,
+        loop: RunLoop,
+        key: str,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[object, ...],
+        context: Context,
+    ) -> None:
         self.loop, self.key, self._when = loop, key, when
         self.callback: Callable[..., object] | None = callback
         self.args, self.context = args, context
@@ -107,8 +114,9 @@ class RunTask(asyncio.Task[Any]):
 
 
 class RunLoop(RunLoopBase):
-    """See the module's text. ``salt`` starts the numbering: equal hashes in all runs would make asyncio's own
-    process-wide set of tasks quadratic.
+    """The loop of one run; see the module's text.
+
+    ``salt`` starts the numbering: equal hashes in all runs would make asyncio's process-wide set of tasks quadratic.
     """
 
     def __init__(self, run: CurrentRun, salt: int) -> None:
@@ -148,7 +156,7 @@ class RunLoop(RunLoopBase):
         """True once the run's execution in memory has ended."""
         return self.gone
 
-    def call_soon(self, callback: Callable[..., object], *args: object, context: Context | None = None) -> Any:  # noqa: ANN401
+    def call_soon(self, callback: Callable[..., object], *args: object, context: Context | None = None) -> Any:
         """Schedule a callback in this activation."""
         if not self.active or get_ident() != self._thread:
             return self._outside(callback)
@@ -158,11 +166,15 @@ class RunLoop(RunLoopBase):
 
     call_soon_threadsafe = call_soon
 
-    def call_later(self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None) -> Any:  # noqa: ANN401
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> Any:
         """Set a durable timer, ``delay`` seconds from the last outcome delivered."""
         return self.call_at(self.clock + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None) -> Any:  # noqa: ANN401
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> Any:
         """Set a durable timer."""
         if not self.active or get_ident() != self._thread:
             return self._outside(callback)
@@ -183,8 +195,12 @@ class RunLoop(RunLoopBase):
         return future
 
     def create_task(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any], *, name: str | None = None,
-        context: Context | None = None, **options: Any,  # noqa: ANN401 - whatever a later Python passes on
+        self,
+        coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+        **options: Any,
     ) -> asyncio.Task[Any] | CallFuture:
         """Start a task; a step call makes none and gives its future."""
         take = getattr(coro, "take_future", None)
@@ -205,18 +221,20 @@ class RunLoop(RunLoopBase):
         self.tasks.append(task)
         task.__init__(coro, loop=self, **options)  # type: ignore[misc]
         if len(self.tasks) > self._prune_at:
-            self.tasks = [t for t in self.tasks if not t.done() or t._log_traceback]  # type: ignore[attr-defined]
+            self.tasks = [t for t in self.tasks if not t.done() or t._log_traceback]
             self._prune_at = 64 + 2 * len(self.tasks)
         return task
 
     def get_task_factory(self) -> None:
         """None: the loop makes its own tasks."""
 
-    def set_exception_handler(self, handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None) -> None:
+    def set_exception_handler(
+        self, handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None
+    ) -> None:
         """Hear of errors in callbacks."""
         self._handler = handler
 
-    def get_exception_handler(self) -> Any:  # noqa: ANN401 - asyncio's signature
+    def get_exception_handler(self) -> Any:
         """The handler set."""
         return self._handler
 
@@ -308,7 +326,7 @@ class RunLoop(RunLoopBase):
 
     def unheard(self) -> list[RunTask]:
         """Tasks, but for the root, that ended in a failure which nobody has asked them for."""
-        return [task for task in self.tasks[1:] if task.done() and task._log_traceback]  # type: ignore[attr-defined]
+        return [task for task in self.tasks[1:] if task.done() and task._log_traceback]
 
     def poisoned(self, error: BaseException) -> BaseException:
         """Remember that the run must fail with ``error`` whatever its code does with it; returns it."""
@@ -343,16 +361,18 @@ class RunLoop(RunLoopBase):
 
     # -- details
 
-    def _scope_for(self, coro: Any) -> Scope:  # noqa: ANN401 - any kind of coroutine
+    def _scope_for(self, coro: Any) -> Scope:
         frame = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename == _TASKS_FILE:
             where = frame.f_code.co_qualname
             if where.startswith(("as_completed", "_AsCompletedIterator")):
                 coro.close()
-                raise self.poisoned(NotDurable(
-                    "as_completed over bare coroutines has no order that could be repeated",
-                    advice="wrap each in asyncio.create_task(…), or pass the step calls themselves",
-                ))
+                raise self.poisoned(
+                    NotDurable(
+                        "as_completed over bare coroutines has no order that could be repeated",
+                        advice="wrap each in asyncio.create_task(…), or pass the step calls themselves",
+                    )
+                )
             if where == "wait_for":  # its extra task on Python 3.11 has no place of its own
                 return self.scope()
             frame = frame.f_back  # type: ignore[assignment]
@@ -361,13 +381,15 @@ class RunLoop(RunLoopBase):
     def _outside(self, callback: object) -> Ready:
         if self.gone:
             return Ready((None, (), None))
-        raise self.poisoned(NotDurable(
-            f"run {self.run.run_id}: something outside the workflow tried to wake it ({callback!r})",
-            advice="a step's body or another thread cannot set a workflow's future or event; return the value from a step",
-        ))
+        raise self.poisoned(
+            NotDurable(
+                f"run {self.run.run_id}: something outside the workflow tried to wake it ({callback!r})",
+                advice="a step's body or another thread cannot set a workflow's future or event; return the value",
+            )
+        )
 
 
-def _qualname(coro: Any) -> str:  # noqa: ANN401 - any kind of coroutine
+def _qualname(coro: Any) -> str:
     """The qualified name of a coroutine, or of the one that anyio's task groups have wrapped in it.
 
     (The task's name would not do: anyio puts the module into it, which may move.)
@@ -387,7 +409,7 @@ def _close(task: RunTask) -> None:
     for _ in range(CLOSE_TRIES):
         try:
             coro.close()
-        except BaseException:  # noqa: BLE001, PERF203, S112 - dropped on purpose, it awaits in a finally: again
+        except BaseException:  # noqa: BLE001, S112 - dropped on purpose, it awaits in a finally: again
             continue
         break
     if waiter is not None:
@@ -395,13 +417,16 @@ def _close(task: RunTask) -> None:
 
 
 def _not_durable(name: str) -> Callable[..., Any]:
-    def refuse(self: RunLoop, *_args: object, **_kwargs: object) -> Any:  # noqa: ANN401
+    def refuse(self: RunLoop, *_args: object, **_kwargs: object) -> Any:
         if self.gone:
             raise RunGone
-        raise self.poisoned(NotDurable(
-            f"run {self.run.run_id}: a workflow cannot use the event loop's {name}: its outcome could not be recorded",
-            advice="do this in a step, whose result is recorded",
-        ))
+        raise self.poisoned(
+            NotDurable(
+                f"run {self.run.run_id}: a workflow cannot use the event loop's {name}: "
+                "its outcome could not be recorded",
+                advice="do this in a step, whose result is recorded",
+            )
+        )
 
     refuse.__name__ = name
     refuse.__qualname__ = f"RunLoop.{name}"

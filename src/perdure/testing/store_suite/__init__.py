@@ -26,6 +26,16 @@ from perdure.testing.store_suite import (
 from perdure.testing.store_suite.bench import CASES, Bench, Case, Holder
 
 __all__ = [
-    "CASES", "Bench", "Case", "Holder", "claiming", "committing", "concurrency", "controlling", "creating", "reading",
-    "reclaiming", "workers",
+    "CASES",
+    "Bench",
+    "Case",
+    "Holder",
+    "claiming",
+    "committing",
+    "concurrency",
+    "controlling",
+    "creating",
+    "reading",
+    "reclaiming",
+    "workers",
 ]

@@ -28,8 +28,11 @@ SECOND = 1_000_000
 ROUTE = Route("greet")
 
 _ENDS = {
-    Status.COMPLETED: Kind.RUN_COMPLETED, Status.FAILED: Kind.RUN_FAILED, Status.CANCELLED: Kind.RUN_CANCELLED,
-    Status.BLOCKED: Kind.RUN_BLOCKED, Status.PAUSED: Kind.RUN_PAUSED,
+    Status.COMPLETED: Kind.RUN_COMPLETED,
+    Status.FAILED: Kind.RUN_FAILED,
+    Status.CANCELLED: Kind.RUN_CANCELLED,
+    Status.BLOCKED: Kind.RUN_BLOCKED,
+    Status.PAUSED: Kind.RUN_PAUSED,
 }
 
 

@@ -77,9 +77,9 @@ def a_dead_workers_runs_are_taken_once(bench: Bench) -> None:
     keys = {bench.hold(f"run-{number}", dead).key for number in range(20)}
     stores = [bench.store, bench.open(), bench.open()]
     observers = [bench.worker(store) for store in stores]
-    taken = at_once([
-        partial(store.reclaim, observer, [dead], cap=5) for store, observer in zip(stores, observers, strict=True)
-    ])
+    taken = at_once(
+        [partial(store.reclaim, observer, [dead], cap=5) for store, observer in zip(stores, observers, strict=True)]
+    )
     counted = Counter(reclaimed.run_key for done in taken for reclaimed in done)
     assert counted == Counter(keys)
     assert {bench.row(key).crashes for key in keys} == {1}
