@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+# Helpers that several folders import: assertions in them are to be shown like those of tests.
+pytest.register_assert_rewrite("tests.runtime.harness", "tests.runtime.histories")
+
 # Deadlines measure the machine, not the code; the tests' own timeout catches what hangs.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
+settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("default"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

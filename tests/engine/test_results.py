@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ import pytest
 from perdure import workflow
 from perdure.errors import DefinitionError, EngineNotOpen, RunFailed, RunNotFound
 from perdure.model.records import Kind, Status
+from perdure.store.sqlite.store import SqliteStore
 from tests.crash.procs import SERVER
 from tests.engine.desk import (
     ORDER,
@@ -23,6 +25,7 @@ from tests.engine.desk import (
     errand,
     in_loop,
     job,
+    until,
     work,
 )
 
@@ -229,16 +232,46 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_run_behind_that_nobody
                 await asyncio.sleep(0)
             caller.cancel()
             await asyncio.wait([caller])
-        # The thread of the journal writes what is asked for while it is busy.
-        engine._journal.call(lambda: None, background=True)
+        busy = threading.Event()
+        engine._journal.call(lambda: busy.wait(PATIENCE), background=True)
         caller = asyncio.create_task(engine.run(job, 9, run_id="busy"))
-        await asyncio.sleep(0)
+        await until(lambda: engine._journal._verbs)
         caller.cancel()
-        rows = []
-        while "busy" not in {row.run_id for row in rows}:
-            rows = [row async for row in engine.runs()]
+        await asyncio.wait([caller])
+        busy.set()
+        rows = [row async for row in engine.runs()]
+        assert "busy" in {row.run_id for row in rows}
         for row in rows:
             await engine.get(row.run_id).result(timeout=5)
+
+
+@in_loop
+async def test_an_end_that_was_undone_before_it_was_read_is_not_given_out(path, desk):
+    """The row says failed, and the log that is read after it goes on: the run has been resumed in between."""
+
+    class Late(SqliteStore):
+        seen = None
+
+        def get_runs(self, run_keys):
+            rows = super().get_runs(run_keys)
+            if self.seen is not None:
+                rows, self.seen = self.seen, None
+            return rows
+
+    desk.fails["bad"] = [Refused()]
+    store = Late(path)
+    async with engine_at(store, refuses, desk=desk) as engine:
+        with pytest.raises(Refused):
+            await engine.run(refuses, run_id="r")
+        handle = engine.get("r", refuses)
+        seen = [await handle.row()]
+        await handle.resume()
+        await handle.result()
+    async with engine_at(store, refuses).client() as client:
+        store.seen = seen
+        assert await client.get("r", refuses).result(timeout=5) is None
+        assert store.seen is None
+    store.close()
 
 
 @in_loop

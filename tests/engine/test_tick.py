@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.engine.desk import (
     errand,
     in_loop,
     job,
+    until,
 )
 
 
@@ -161,13 +163,22 @@ async def test_a_pass_that_is_cancelled_loses_no_run(path, desk):
     engine = engine_at(path, job, desk=desk)
     async with engine.client():
         await engine.enqueue(job, 1, run_id="r")
+        busy = threading.Event()
         for turns in range(8):
             passing = asyncio.create_task(engine.tick())
             for _ in range(turns):
                 await asyncio.sleep(0)
             passing.cancel()
             await asyncio.wait([passing])
+        await engine.enqueue(job, 2, run_id="busy")
+        engine._journal.call(lambda: busy.wait(PATIENCE), background=True)
+        passing = asyncio.create_task(engine.tick())
+        await until(lambda: engine._journal._verbs)
+        passing.cancel()
+        await asyncio.wait([passing])
+        busy.set()
         await engine.tick()
         assert await engine.get("r", job).result(timeout=5) == 2
-        assert desk.keys() == ["work#1"]
+        assert await engine.get("busy", job).result(timeout=5) == 3
+        assert desk.keys() == ["work#1"] * 2
         await engine.stop()

@@ -16,7 +16,7 @@ import sys
 from asyncio import events
 from collections import deque
 from contextvars import copy_context
-from threading import get_ident
+from threading import Thread, get_ident
 from typing import TYPE_CHECKING, Any
 
 from perdure.context import RunLoopBase
@@ -111,6 +111,25 @@ class RunTask(asyncio.Task[Any]):
 
     def __hash__(self) -> int:
         return self.n
+
+    def add_done_callback(self, callback: Any, /, *, context: Context | None = None) -> None:
+        """Have ``callback`` called when the task is done.
+
+        Raises:
+            NotDurable: a thread asks for it. So do anyio's, which go round the loop; left alone, they would not end when
+                the run leaves memory, and as they are no daemons, neither would the process.
+        """
+        thread = getattr(callback, "__self__", None)
+        if isinstance(thread, Thread):
+            callback(self)
+            loop: Any = self.get_loop()
+            raise loop.poisoned(
+                NotDurable(
+                    f"run {loop.run.run_id}: a workflow cannot use a thread: its outcome could not be recorded",
+                    advice="do this in a step, whose result is recorded; a step that is a plain def has a thread to itself",
+                )
+            )
+        super().add_done_callback(callback, context=context)
 
 
 class RunLoop(RunLoopBase):
