@@ -174,9 +174,10 @@ class Waiters:
         if run is not None:
             assert run.leaving is not None
             return operations.outcome(run.row, run.leaving, workflow)
-        return await operations.result(
-            (await operations.call(lambda: operations.store.get_runs([run_key])))[0], workflow
-        )
+        row = (await operations.call(lambda: operations.store.get_runs([run_key])))[0]
+        if not (row.status.terminal or row.status is Status.BLOCKED):
+            raise WentOn
+        return await operations.result(row, workflow)
 
     def ended(self, run: Run) -> None:
         """A run ended in this process."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 import pytest
 
 from perdure import workflow
-from perdure.errors import DefinitionError, EngineNotOpen, RunFailed, RunNotFound
-from perdure.model.records import Kind, Status
-from perdure.store.sqlite.store import SqliteStore
+from perdure.errors import RunFailed
+from perdure.model.records import Status
 from tests.crash.procs import SERVER
 from tests.engine.desk import (
     ORDER,
@@ -20,12 +18,9 @@ from tests.engine.desk import (
     RECEIPT,
     Order,
     Refused,
-    chore,
     engine_at,
     errand,
     in_loop,
-    job,
-    until,
     work,
 )
 
@@ -177,140 +172,6 @@ async def test_an_input_that_has_grown_an_optional_field_is_no_conflict(path, de
     async with engine_at(path).client() as client:
         handle = await client.enqueue(today, OrderToday("42"), run_id="r")
         assert (await handle.row()).status is Status.COMPLETED
-
-
-# -- waiting
-
-
-@in_loop
-async def test_many_wait_for_one_run_on_its_engine_and_on_others(path, desk):
-    gate = desk.hold("first")
-    async with (
-        engine_at(path, errand, desk=desk) as engine,
-        engine_at(path, errand, desk=desk, concurrency=1) as second,
-        engine_at(path, errand).client() as client,
-    ):
-        await engine.enqueue(errand, ORDER, run_id="r")
-        await gate.arrival()
-        waiting = [asyncio.create_task(one.get("r", errand).result()) for one in [engine, second, client] * 20]
-        waiting += [asyncio.create_task(one.run(errand, ORDER, run_id="r")) for one in (engine, second, client)]
-        gate.open()
-        assert await asyncio.gather(*waiting) == [RECEIPT] * 63
-        assert desk.keys() == ["work#1", "work_twice#1"]
-
-
-@pytest.mark.parametrize("how", ["timeout", "cancel", "wait_for"])
-@in_loop
-async def test_giving_up_leaves_the_run_alone(path, desk, how):
-    gate = desk.hold("first")
-    async with engine_at(path, errand, desk=desk) as engine:
-        running = asyncio.create_task(engine.run(errand, ORDER, run_id="r"))
-        await gate.arrival()
-        handle = engine.get("r", errand)
-        if how == "timeout":
-            with pytest.raises(TimeoutError, match=r"'r' has not ended within 0\.01 s"):
-                await handle.result("10ms")
-        elif how == "wait_for":
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(handle.result(), 0.01)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        gate.open()
-        assert await handle.result(timeout=10) == RECEIPT
-        kinds = {event.kind async for event in handle.events()}
-        assert Kind.CANCEL_DELIVERED not in kinds
-        assert len(desk.begun) == 2
-
-
-@in_loop
-async def test_a_caller_cancelled_at_any_moment_leaves_no_run_behind_that_nobody_executes(path, desk):
-    async with engine_at(path, job, desk=desk) as engine:
-        for turns in range(6):
-            caller = asyncio.create_task(engine.run(job, turns, run_id=f"r{turns}"))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            caller.cancel()
-            await asyncio.wait([caller])
-        busy = threading.Event()
-        engine._journal.call(lambda: busy.wait(PATIENCE), background=True)
-        caller = asyncio.create_task(engine.run(job, 9, run_id="busy"))
-        await until(lambda: engine._journal._verbs)
-        caller.cancel()
-        await asyncio.wait([caller])
-        busy.set()
-        rows = [row async for row in engine.runs()]
-        assert "busy" in {row.run_id for row in rows}
-        for row in rows:
-            await engine.get(row.run_id).result(timeout=5)
-
-
-@in_loop
-async def test_an_end_that_was_undone_before_it_was_read_is_not_given_out(path, desk):
-    """The row says failed, and the log that is read after it goes on: the run has been resumed in between."""
-
-    class Late(SqliteStore):
-        seen = None
-
-        def get_runs(self, run_keys):
-            rows = super().get_runs(run_keys)
-            if self.seen is not None:
-                rows, self.seen = self.seen, None
-            return rows
-
-    desk.fails["bad"] = [Refused()]
-    store = Late(path)
-    async with engine_at(store, refuses, desk=desk) as engine:
-        with pytest.raises(Refused):
-            await engine.run(refuses, run_id="r")
-        handle = engine.get("r", refuses)
-        seen = [await handle.row()]
-        await handle.resume()
-        await handle.result()
-    async with engine_at(store, refuses).client() as client:
-        store.seen = seen
-        assert await client.get("r", refuses).result(timeout=5) is None
-        assert store.seen is None
-    store.close()
-
-
-@in_loop
-async def test_a_runs_own_timeout_is_raised_as_itself(path, desk):
-    desk.fails["bad"] = TimeoutError("its own")
-    async with engine_at(path, refuses, desk=desk) as engine:
-        handle = await engine.enqueue(refuses, run_id="r")
-        with pytest.raises(TimeoutError, match="its own"):
-            await handle.result(timeout=10)
-
-
-@in_loop
-async def test_waiting_for_nothing_and_for_nonsense_is_refused(path):
-    async with engine_at(path, chore).client() as client:
-        handle = client.get("nobody")
-        for act in (handle.result, handle.view, handle.row, handle.cancel, handle.resume):
-            with pytest.raises(RunNotFound, match="nobody"):
-                await act()
-        with pytest.raises(RunNotFound):
-            await anext(handle.events())
-        with pytest.raises(DefinitionError, match="timeout"):
-            await handle.result(timeout="soon")
-    with pytest.raises(EngineNotOpen):
-        await handle.result()
-
-
-@in_loop
-async def test_a_result_waited_for_while_the_run_fails_and_is_resumed_is_the_last_one(path, desk):
-    desk.fails["bad"] = [Refused()]
-    async with engine_at(path, refuses, desk=desk) as engine, engine_at(path).client() as client:
-        with pytest.raises(Refused):
-            await engine.run(refuses, run_id="r")
-        gate = desk.hold("bad")
-        await engine.get("r").resume()
-        waiting = asyncio.create_task(client.get("r", refuses).result())
-        await gate.arrival()
-        assert not waiting.done()
-        gate.open()
-        assert await waiting is None
 
 
 @in_loop

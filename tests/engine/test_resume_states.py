@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -10,7 +11,7 @@ import perdure
 from perdure import INJECTED, RunContext, sleep, workflow
 from perdure.errors import DriftError, RunCancelled, WrongState
 from perdure.model.records import Status
-from tests.engine.desk import Refused, engine_at, in_loop, work
+from tests.engine.desk import PATIENCE, Refused, engine_at, in_loop, until, work
 from tests.engine.resuming import failed, resumed
 
 
@@ -150,10 +151,14 @@ async def test_perdure_run_goes_on_from_what_failed_unless_told_not_to(path, des
 @in_loop
 async def test_of_two_that_go_on_with_a_failed_run_at_once_both_get_its_result(path, desk):
     desk.fails["bad"] = [Refused()]
-    async with engine_at(path, catches, desk=desk) as engine, engine_at(path, catches, desk=desk) as second:
+    async with engine_at(path, catches, desk=desk) as engine:
         await failed(engine, catches)
-        both = [one.run(catches, run_id="r", retry_failed=True) for one in (engine, second, engine)]
-        assert await asyncio.gather(*both) == [("caught", "bad")] * 3
+        busy = threading.Event()
+        engine._journal.call(lambda: busy.wait(PATIENCE), background=True)
+        both = [asyncio.create_task(engine.run(catches, run_id="r", retry_failed=True)) for _ in range(2)]
+        await until(lambda: len(engine._journal._verbs) == 2)
+        busy.set()  # now both read that it has failed, before either resumes it
+        assert await asyncio.gather(*both) == [("caught", "bad")] * 2
         assert desk.keys() == ["work#1", "work#2", "work#2"]
 
 

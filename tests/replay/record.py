@@ -10,11 +10,12 @@ import json
 import tempfile
 from pathlib import Path
 
-from tests.runtime import histories, scenarios, scenarios_anyio, scenarios_sync
+from tests.runtime import histories, scenarios, scenarios_anyio, scenarios_shared, scenarios_sync
 from tests.runtime.harness import PYTHON, lab
 
 HERE = Path(__file__).parent / "histories"
-SCENARIOS = {s.name: s for s in scenarios.SCENARIOS + scenarios_anyio.SCENARIOS + scenarios_sync.SCENARIOS}
+MODULES = (scenarios, scenarios_shared, scenarios_anyio, scenarios_sync)
+SCENARIOS = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
 
 
 async def record(scenario, folder):

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from tests.runtime import scenarios, scenarios_anyio, scenarios_sync
+from tests.runtime import scenarios, scenarios_anyio, scenarios_shared, scenarios_sync
 from tests.runtime.harness import attack, lab
 
-ALL = scenarios.SCENARIOS + scenarios_anyio.SCENARIOS + scenarios_sync.SCENARIOS
+ALL = scenarios.SCENARIOS + scenarios_shared.SCENARIOS + scenarios_anyio.SCENARIOS + scenarios_sync.SCENARIOS
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda s: s.name)

@@ -116,8 +116,8 @@ class RunTask(asyncio.Task[Any]):
         """Have ``callback`` called when the task is done.
 
         Raises:
-            NotDurable: a thread asks for it. So do anyio's, which go round the loop; left alone, they would not end when
-                the run leaves memory, and as they are no daemons, neither would the process.
+            NotDurable: a thread asks for it. So do anyio's, which go round the loop; left alone, they would
+                not end when the run leaves memory, and as they are no daemons, neither would the process.
         """
         thread = getattr(callback, "__self__", None)
         if isinstance(thread, Thread):
@@ -126,7 +126,7 @@ class RunTask(asyncio.Task[Any]):
             raise loop.poisoned(
                 NotDurable(
                     f"run {loop.run.run_id}: a workflow cannot use a thread: its outcome could not be recorded",
-                    advice="do this in a step, whose result is recorded; a step that is a plain def has a thread to itself",
+                    advice="do this in a step, whose result is recorded; a plain def has a thread to itself",
                 )
             )
         super().add_done_callback(callback, context=context)
