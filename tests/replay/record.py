@@ -6,10 +6,14 @@ A scenario that has been recorded is part of the format's promise: it is not cha
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
+import os
+import sys
 import tempfile
 from pathlib import Path
 
+from perdure.model import chain
 from tests.runtime import histories, scenarios, scenarios_anyio, scenarios_shared, scenarios_sync
 from tests.runtime.harness import PYTHON, lab
 
@@ -18,16 +22,35 @@ MODULES = (scenarios, scenarios_shared, scenarios_anyio, scenarios_sync)
 SCENARIOS = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
 
 
-async def record(scenario, folder):
-    async with lab(folder, [scenario], seed=PYTHON) as here:
-        seen = await here.live(scenario, run_id=scenario.name)
-    document = json.loads(histories.dump(seen.history))
-    document["trace"] = json.loads(json.dumps(seen.trace))
-    path = HERE / f"{scenario.name}-{PYTHON}.json"
+def without_places(history):
+    """The same history as if it had been recorded nowhere in particular: where code lies is no part of the format."""
+    places = [os.fsencode(f"{place}{os.sep}") for place in (Path(__file__).parents[2], sys.base_prefix, sys.prefix)]
+    link = chain.genesis(history.uid)
+    events = []
+    for event in history.events:
+        payload, args = event.payload, event.args
+        for place in places:
+            payload = payload and payload.replace(place, b"")
+            args = args and args.replace(place, b"")
+        events.append(chain.seal(link, *event._replace(payload=payload, args=args)[:-1]))
+        link = events[-1].hash
+    return dataclasses.replace(history, events=tuple(events))
+
+
+def write(path, history, trace):
+    document = json.loads(histories.dump(history))
+    document["trace"] = trace
     events = document.pop("events")
     lines = ",\n  ".join(json.dumps(event, separators=(",", ":")) for event in events)
     head = json.dumps(document, separators=(",", ":"))
     path.write_text(f'{head[:-1]},\n "events":[\n  {lines}\n]}}\n', encoding="utf-8")
+
+
+async def record(scenario, folder):
+    async with lab(folder, [scenario], seed=PYTHON) as here:
+        seen = await here.live(scenario, run_id=scenario.name)
+    trace = json.loads(json.dumps(seen.trace))
+    write(HERE / f"{scenario.name}-{PYTHON}.json", without_places(seen.history), trace)
 
 
 def main():
