@@ -9,13 +9,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
+PEERS := .peers
+PYTHONS := $(VENV)/.installed-pythons
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 
 .PHONY: help
 help: ## Show what can be made
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)$$/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
-		printf '  make %-8s %s\n' "$$name" "$$text"; \
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
+		printf '  make %-12s %s\n' "$$name" "$$text"; \
 	done
 
 .PHONY: demo
@@ -23,8 +25,10 @@ demo: $(CORE) ## Kill a workflow in the middle and watch it go on
 	@$(BIN)/python -m perdure demo
 
 .PHONY: test
-test: check ## Everything that must hold: make check, then the tests
+test: check bouncer $(PYTHONS) ## Everything that must hold: make check, then the tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@echo "once more what concerns PostgreSQL, on an older one"
+	@PERDURE_TEST_POSTGRES_VERSION=16 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'postgres and not crash'
 
 .PHONY: check
 check: $(DEV) ## Style, types and layers, without running anything
@@ -43,9 +47,13 @@ fix: $(DEV) ## Format the code and apply the safe fixes
 bench: $(CORE) ## Measure the engine beside what the disk allows
 	@$(BIN)/python -m benchmarks.bench $(WORKLOADS)
 
+.PHONY: bench-peers
+bench-peers: $(DEV) $(PEERS)/.installed ## Measure DBOS and Absurd beside it, on one PostgreSQL server
+	@$(BIN)/python -m benchmarks.peers --peers $(PEERS) $(WORKLOADS)
+
 .PHONY: clean
 clean: ## Remove the environment, caches and builds
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Names on PATH may be shims that lead nowhere, so each is asked for its version.
@@ -83,3 +91,28 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing perdure and its tools"
 	@$(PIP_INSTALL) -e '.[dev]'
 	@touch $(CORE) $(DEV)
+
+# What one Python has recorded must go on under another: the other ones of this machine, if there are any.
+$(PYTHONS): pyproject.toml constraints.txt tests/pythons.py | $(DEV)
+	@$(BIN)/python -m tests.pythons $(VENV)/pythons
+	@touch $(PYTHONS)
+
+# They are measured, not used: no environment of ours has them.
+$(PEERS)/.installed: benchmarks/peers/requirements.txt | $(DEV)
+	@echo "installing the peers"
+	@rm -rf $(PEERS)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --target $(PEERS) -r benchmarks/peers/requirements.txt
+	@touch $(PEERS)/.installed
+
+# PostgreSQL comes as a wheel; PgBouncer does not.
+.PHONY: bouncer
+bouncer:
+	@if PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v pgbouncer >/dev/null; then exit 0; fi; \
+	echo "installing pgbouncer"; \
+	if [ "$$(id -u)" = 0 ]; then root=; else root="sudo -n"; fi; \
+	install="$$root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends pgbouncer"; \
+	if $$install >/dev/null 2>&1; then exit 0; fi; \
+	if $$root apt-get update -qq && $$install >/dev/null; then exit 0; fi; \
+	echo "The tests need PgBouncer, and it cannot be installed from here." >&2; \
+	echo "Install it (Debian, Ubuntu: apt install pgbouncer; macOS: brew install pgbouncer) and try again." >&2; \
+	exit 1

@@ -10,6 +10,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 # Helpers that several folders import: assertions in them are to be shown like those of tests.
 pytest.register_assert_rewrite("tests.runtime.harness", "tests.runtime.histories")
 

@@ -61,8 +61,8 @@ def failure(data: bytes | None) -> dict[str, Any] | None:
     return {"type": node.get("type"), "text": node.get("text"), "line": line}
 
 
-def row(run: RunRow) -> dict[str, Any]:
-    """Return a run as the store lists it."""
+def row(run: RunRow, *, codeless: bool | None = None) -> dict[str, Any]:
+    """Return a run as the store lists it; ``codeless``: whether no living worker has its code, if that is known."""
     return {
         "run_id": run.run_id,
         "workflow": run.workflow,
@@ -80,6 +80,7 @@ def row(run: RunRow) -> dict[str, Any]:
         "tags": payloads.fields(run.meta).get("tags", {}),
         "epoch": run.epoch,
         "crashes": run.crashes,
+        "codeless": codeless,
     }
 
 
@@ -139,7 +140,12 @@ def worker(found: WorkerRow, *, alive: bool) -> dict[str, Any]:
 
 
 def run(
-    run: RunRow, events: Sequence[Event], *, holder: dict[str, Any] | None = None, view: RunView | None = None
+    run: RunRow,
+    events: Sequence[Event],
+    *,
+    holder: dict[str, Any] | None = None,
+    view: RunView | None = None,
+    codeless: bool | None = None,
 ) -> dict[str, Any]:
     """Return all that is known of a run but its log itself.
 
@@ -148,11 +154,12 @@ def run(
         events: its log.
         holder: the worker that executes it, as ``worker`` returns it.
         view: the fold of the log, if it is there already.
+        codeless: as for ``row``.
     """
     view = fold(events) if view is None else view
     code = payloads.fields(view.input.args) if view.input is not None else {}
     return {
-        **row(run),
+        **row(run, codeless=codeless),
         "status": view.status.word,
         "seq": view.seq,
         "hash": view.hash.hex(),
@@ -163,6 +170,7 @@ def run(
         "cancel_reason": view.cancel_reason,
         "updated_at": instant(view.updated_at),
         "claims": [claim(entry) for entry in events if entry.kind == Kind.RUN_CLAIMED],
+        "refusals": [refusal(entry) for entry in refusals(events)],
         "steps": [step(one) for one in view.steps.values()],
         "worker": holder,
         "code": {name: code.get(name) for name in ("module", "qualname", "file")},
@@ -179,9 +187,43 @@ def claim(entry: Event) -> dict[str, Any]:
     }
 
 
+def refusals(events: Sequence[Event]) -> list[Event]:
+    """Return the drift that was found since the run was last resumed: what builds have refused it for."""
+    found: list[Event] = []
+    for entry in events:
+        if entry.kind == Kind.RUN_RESUMED:
+            found = []
+        elif entry.kind == Kind.DRIFT_FOUND:
+            found.append(entry)
+    return found
+
+
+def refusal(entry: Event) -> dict[str, Any]:
+    """Return one refusal of a run: which build found what."""
+    said = payloads.fields(entry.payload)
+    return {
+        "seq": entry.seq,
+        "at": instant(entry.at),
+        **{name: said.get(name) for name in ("build", "code", "reason", "key", "recorded", "found")},
+    }
+
+
 def is_open(status: Status) -> bool:
     """Whether a run in this status may still go on by itself."""
     return not status.terminal and status is not Status.BLOCKED
 
 
-__all__ = ["claim", "event", "failure", "instant", "is_open", "row", "run", "step", "value", "worker"]
+__all__ = [
+    "claim",
+    "event",
+    "failure",
+    "instant",
+    "is_open",
+    "refusal",
+    "refusals",
+    "row",
+    "run",
+    "step",
+    "value",
+    "worker",
+]

@@ -23,7 +23,7 @@ from perdure.options import limits, statuses
 from perdure.runtime.journal import Journal
 from perdure.runtime.watch import Watch
 from perdure.runtime.worker import Worker
-from perdure.store.open import open_store
+from perdure.store.open import open_store, store_name
 from perdure.waiting import Home, Waiters
 from perdure.workflow import Workflow, collect
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from perdure.model.durations import Duration
     from perdure.model.records import RunRow
     from perdure.options import EnqueueOptions, RunOptions
+    from perdure.runtime.run import Run
     from perdure.store.open import Durability
     from perdure.store.protocol import Store
 
@@ -103,6 +104,7 @@ class Engine:
         self._name, self._namespace = name, namespace
         self._durability: Durability = durability
         self._clock: Clock = clock or SystemClock()
+        self._takes_stores_clock = clock is None
         self._reached = reached
         self._only = False
         self._store: Store | None = None
@@ -160,6 +162,7 @@ class Engine:
                 reached=self._reached,
             )
             await worker.start(serve=serve)
+            _ = self._ops  # raises if the store has gone meanwhile, when the worker was not there to be told
             self._worker, self._serves = worker, serve
         except BaseException:
             if worker is not None:
@@ -269,11 +272,14 @@ class Engine:
         if isinstance(target, (str, Path)):
             opened = open_store(target, durability=self._durability, clock=self._clock)
             if opened.created and self._target is None:
-                print(f"perdure: created the store {opened.path}", file=sys.stderr)  # noqa: T201 - said once, where files are made
+                print(f"perdure: created the store {store_name(target)}", file=sys.stderr)  # noqa: T201 - said once, where files are made
             store: Store = opened
         else:
             store = target
         self._store = store
+        if self._takes_stores_clock:
+            # Engines on many machines go by one clock where their store has one.
+            self._clock = getattr(store, "clock", self._clock)
         self._journal = Journal(loop, store, self._clock, reached=self._reached)
         operations = Operations(
             store, self._journal.call, self._clock, self._namespace, self._definitions, reached=self._reached
@@ -350,16 +356,18 @@ class Engine:
                 return
             turns += 1
 
-    def _abandon(self) -> None:
-        """End as if the process had died: nothing is released or written, runs stay held by a worker that is gone."""
+    def _abandon(self) -> list[Run]:
+        """End as if the process had died: nothing is released or written, runs stay held by a worker that is gone.
+
+        Returns the runs it had in memory.
+        """
         worker, watch, journal = self._worker, self._watch, self._journal
         self._worker = self._stack = None
         if watch is not None:
             watch.stop()
         if journal is not None:
             journal.close()
-        if worker is not None:
-            worker.abandon()
+        return [] if worker is None else worker.abandon()
 
     # -- runs
 
@@ -524,12 +532,15 @@ class Engine:
         *,
         status: Iterable[Status | str] | Status | str | None = None,
         workflow: Workflow[Any, Any] | str | None = None,
+        codeless: bool | None = None,
     ) -> Runs:
         """Return the runs, newest first: to iterate over with ``async for``, or to read by ``page``.
 
         Args:
             status: only these statuses ("failed", …).
             workflow: only this workflow, or its name.
+            codeless: only runs that could go on, but no living worker has their code; or only others. (Pages are
+                short then.)
 
         Raises:
             DefinitionError: no such status.
@@ -537,7 +548,7 @@ class Engine:
         name = workflow.name if isinstance(workflow, Workflow) else workflow
         if name is not None and not isinstance(name, str):
             raise DefinitionError(f"{name!r} is no workflow and no name of one", advice="give either")
-        return Runs(self._ops, statuses(status), name)
+        return Runs(self._ops, statuses(status), name, codeless=codeless)
 
     def _handle(self, workflow: Workflow[Any, R] | None, row: RunRow | None, run_id: str = "") -> Handle[R]:
         if row is None:

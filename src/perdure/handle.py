@@ -132,7 +132,8 @@ class Handle(Generic[R]):
         """Iterate over the run's event log.
 
         Args:
-            follow: go on with new events as they are committed, until the run has ended.
+            follow: go on with new events as they are committed, until the run has completed, failed or been cancelled.
+                A run that is blocked has not ended: it may be resumed, and is followed on.
             after: leave out events up to this seq.
 
         Raises:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from perdure.model.failures import decode_failure
 from perdure.model.history import RunView, fold
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
 from perdure.runtime import points
-from perdure.store.protocol import PAGE, Filter
+from perdure.store.protocol import PAGE, Filter, Route
 from perdure.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -55,6 +56,11 @@ if TYPE_CHECKING:
 
 _ANY = ValueCodec(Any)
 SHOWN = 300
+_NO_CAP = 1 << 30
+_NO_GRACE = 1 << 62
+"""Nobody who has only come to look calls a frozen worker dead."""
+_GOING = frozenset({Status.PENDING, Status.RUNNING, Status.SLEEPING, Status.RETRYING})
+"""In these, a run goes on as soon as it is due."""
 RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
 
 
@@ -247,7 +253,14 @@ class Operations:
             WrongState: it has ended already otherwise than cancelled.
         """
         row = await self.row(run_id)
-        status = await self.call(lambda: self.store.request_cancel(row.run_key, reason))
+
+        def cancel() -> Status:
+            if row.worker_key is not None and row.run_key in codeless(self.store, [row]):
+                # Whoever held it is dead, and nobody who has the code is there to take it over and hear the cancel.
+                self.store.reclaim(0, [row.worker_key], cap=_NO_CAP)
+            return self.store.request_cancel(row.run_key, reason)
+
+        status = await self.call(cancel)
         if status in {Status.COMPLETED, Status.FAILED}:
             raise WrongState(f"run {run_id!r} is already {status.word}", run_id=run_id, status=status.word)
         return status
@@ -264,16 +277,19 @@ class Operations:
             RunNotFound: no such run.
             WrongState: the run is not in such a state.
         """
-        row = await self.row(run_id)
-        if row.status not in states:
-            raise WrongState(
-                f"run {run_id!r} is {row.status.word}: only failed, cancelled, blocked and paused runs are resumed",
-                run_id=run_id,
-                status=row.status.word,
-            )
-        view = fold(await self.events(row))
-        payload = payloads.note(supersede=view.failed_steps, accept_drift=accept_drift)
-        return await self.call(lambda: self.store.resume_run(row.run_key, payload))
+        while True:
+            row = await self.row(run_id)
+            if row.status not in states:
+                raise WrongState(
+                    f"run {run_id!r} is {row.status.word}: only failed, cancelled, blocked and paused runs are resumed",
+                    run_id=run_id,
+                    status=row.status.word,
+                )
+            view = fold(await self.events(row))
+            payload = payloads.note(supersede=view.failed_steps, accept_drift=accept_drift)
+            resumed = await self.call(partial(self.store.resume_run, row.run_key, row.epoch, payload))
+            if resumed is not None:  # else somebody has resumed it since, and other steps may have failed
+                return resumed
 
     # -- results
 
@@ -323,6 +339,13 @@ class Operations:
             raise RunCancelled(
                 f"run {run_id!r} was cancelled: {reason}", run_id=run_id, reason=reason, advice="`resume` lets it go on"
             )
+        if last.kind == Kind.DRIFT_FOUND:
+            raise (Undecodable if said.get("code") == Undecodable.code else DriftError)(
+                f"run {run_id!r} does not fit this code: {reason}",
+                run_id=run_id,
+                reason=reason,
+                advice="nothing was run or overwritten; it is left to workers of another build, which are running",
+            )
         if last.kind == Kind.RUN_BLOCKED:
             kinds: dict[str, type[PerdureError]] = {"drift": DriftError, "integrity": IntegrityError}
             cls = kinds.get(said.get("code", ""), RunBlocked)
@@ -347,8 +370,16 @@ class Operations:
 class Runs:
     """Runs of one kind, newest first: ``async for row in …``, or page by page."""
 
-    def __init__(self, operations: Operations, status: Sequence[Status] | None, workflow: str | None) -> None:
+    def __init__(
+        self,
+        operations: Operations,
+        status: Sequence[Status] | None,
+        workflow: str | None,
+        *,
+        codeless: bool | None = None,
+    ) -> None:
         self._operations = operations
+        self._codeless = codeless
         self._status = None if status is None else tuple(status)
         self._workflow = workflow
 
@@ -364,9 +395,32 @@ class Runs:
     async def page(self, cursor: int | None = None, *, limit: int = 100) -> tuple[list[RunRow], int | None]:
         """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last."""
         operations = self._operations
+        store = operations.store
         where = Filter(self._status, self._workflow, operations.namespace, cursor, limit)
-        rows = await operations.call(lambda: operations.store.list_runs(where))
-        return rows, rows[-1].run_key if len(rows) == limit else None
+        rows = await operations.call(lambda: store.list_runs(where))
+        following = rows[-1].run_key if len(rows) == limit else None
+        if self._codeless is not None:
+            without = await operations.call(lambda: codeless(store, rows))
+            rows = [row for row in rows if (row.run_key in without) is self._codeless]
+        return rows, following
+
+
+def codeless(store: Store, rows: Sequence[RunRow]) -> set[int]:
+    """Return the keys of those runs that could go on now, but no living worker executes them or has their code.
+
+    They are left alone until somebody who has it comes, or cancels them.
+    """
+    now = store.now()
+    stay = [row for row in rows if row.status in _GOING and (row.wake_at is None or row.wake_at <= now)]
+    if not stay:
+        return set()
+    served = store.served()
+    stay = [row for row in stay if Route(row.workflow, row.version, row.queue, row.namespace) not in served]
+    if any(row.worker_key is not None for row in stay):
+        dead = store.dead_workers(0, grace=_NO_GRACE)
+        alive = {worker.worker_key for worker in store.list_workers()}.difference(dead)
+        stay = [row for row in stay if row.worker_key not in alive]
+    return {row.run_key for row in stay}
 
 
 def check_distinct(runs: Sequence[NewRun]) -> None:

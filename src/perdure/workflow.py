@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overloa
 
 from perdure.context import INJECTED, in_step
 from perdure.errors import DefinitionError, DuplicateName, NotInRun
+from perdure.model.builds import build_of
 from perdure.model.codec import ValueCodec
-from perdure.model.functions import Decorated, Function, build_of, examine
+from perdure.model.functions import Decorated, Function, examine
 from perdure.model.hints import Hints
 from perdure.model.ids import valid_name
 from perdure.model.keys import check_explicit
@@ -98,7 +99,7 @@ class Workflow(Decorated, Generic[InputT, R_co]):
 
     @cached_property
     def build(self) -> str:
-        """A hash of the function's code; comments, line numbers and docstrings do not change it."""
+        """A hash of its code and of what that reaches; comments, line numbers and docstrings do not change it."""
         return build_of(self.fn)
 
     def invoke(self, value: object, ctx: RunContext | None) -> Any:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from perdure.cli.main import cli
+from perdure.errors import StoreUnreachable
 from perdure.store.open import open_store
 from tests.house import tree
 
@@ -18,14 +19,15 @@ PATIENCE = 20.0
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
+def store(new_store, tmp_path, monkeypatch):
     """Where the commands find their store; nothing is there yet."""
-    monkeypatch.setenv("PERDURE_STORE", str(tmp_path / "s.db"))
+    address = new_store()
+    monkeypatch.setenv("PERDURE_STORE", address)
     monkeypatch.setenv("EFFECTS", str(tmp_path / "effects"))
     monkeypatch.setenv("GATES", str(tmp_path))
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
-    return tmp_path / "s.db"
+    return address
 
 
 @pytest.fixture
@@ -90,9 +92,11 @@ def log(store):
     """Kinds and keys of a run's events."""
 
     def read(run_id):
-        if not store.exists() or store.stat().st_size == 0:
+        try:
+            opened = open_store(store, create=False)
+        except StoreUnreachable:  # nobody has made it yet
             return []
-        with open_store(store, create=False) as opened:
+        with opened:
             row = opened.get_run(run_id)
             return [] if row is None else opened.read_events(row.run_key)
 

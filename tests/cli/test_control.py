@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from perdure.model.records import Kind
 from tests.cli.conftest import order, until
 from tests.cli.test_replay import APP
 
 
+@pytest.mark.only("sqlite")  # a single look at PostgreSQL does not tell a dead process from a lost session
 def test_a_run_whose_process_is_dead_is_cancelled_at_once(perdure, start, effects, log):
     child = start(*order("x", workflow="slow"))
     until(lambda: "hold x" in effects(), child)

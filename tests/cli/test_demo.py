@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.only("sqlite")  # what they are about is not the store
+
 
 def test_the_demonstration_proves_its_promise_when_piped_and_leaves_it_to_be_looked_at(start, perdure, tmp_path):
     kept = tmp_path / "kept"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from perdure.store.open import open_store
+from perdure.store.protocol import Route
+from perdure.testing.store_suite import Bench
 from tests.cli.conftest import order, until
 
 
@@ -64,6 +68,7 @@ class TestShow:
         assert "did you mean good?" in told.stderr
 
 
+@pytest.mark.only("sqlite")  # a single look at PostgreSQL does not tell a dead process from a lost session
 def test_a_dead_process_is_shown_with_what_runs_again(perdure, start, effects, log):
     child = start(*order("x", workflow="slow"))
     until(lambda: any(event.key == "hold#1" for event in log("x")), child)
@@ -86,6 +91,38 @@ def test_a_sleeping_run_says_until_when(perdure, start, log):
     (listed,) = lines(perdure("runs", "--json", "--status", "sleeping"))
     assert listed["wake_at"] > listed["created_at"]
     assert "goes on in 13 d" in perdure("runs").stdout
+
+
+class TestBuilds:
+    @pytest.fixture
+    def bench(self, perdure, store):
+        perdure(*order("done"))
+        with Bench(lambda: open_store(store)) as opened:
+            yield opened
+
+    def test_a_run_whose_code_no_worker_has_is_shown_and_cancelled(self, perdure, bench):
+        bench.worker(routes=[Route("other")])
+        bench.create("lost")
+        bench.create("served", workflow="other")
+        assert "no worker has its code" in perdure("runs").stdout
+        told = {one["run_id"]: one["codeless"] for one in lines(perdure("runs", "--json"))}
+        assert told == {"lost": True, "served": False, "done": False}
+        assert "none has the code for it: greet" in perdure("show", "lost").stdout
+        assert "the code" not in perdure("show", "served").stdout
+        assert json.loads(perdure("show", "lost", "--json").stdout)["codeless"] is True
+        assert "is cancelled" in perdure("cancel", "lost").stderr
+
+    def test_who_has_refused_a_run_and_why(self, perdure, bench):
+        bench.worker(build="new")
+        held = bench.hold("refused", bench.worker(build="old"))
+        found = {"code": "drift", "reason": "drift: it moved", "build": "old", "key": "a#1"}
+        bench.store.refuse_run(held.key, held.epoch, "old", json.dumps(found).encode())
+        assert (
+            "Build old has refused it and leaves it to other builds: drift: it moved"
+            in perdure("show", "refused").stdout
+        )
+        (refusal,) = json.loads(perdure("show", "refused", "--json").stdout)["refusals"]
+        assert (refusal["build"], refusal["code"], refusal["key"], refusal["found"]) == ("old", "drift", "a#1", None)
 
 
 class TestEvents:
@@ -119,8 +156,26 @@ class TestEvents:
         assert told == [event.seq for event in log("f")]
         assert json.loads(rest.splitlines()[-1])["kind"] == "run_completed"
 
+    def test_follow_says_that_a_run_is_blocked_and_follows_on(self, perdure, start, store):
+        with Bench(lambda: open_store(store)) as bench:
+            row = bench.create("b")
+            bench.store.block_run(row.run_key, row.epoch, b'{"reason":"look at it"}', "look at it")
+        following = start("events", "b", "--follow", "--json")
+        seen = [json.loads(following.stdout.readline())["kind"] for _ in range(2)]
+        assert seen == ["run_created", "run_blocked"]
+        assert following.stderr.readline() == "perdure: run b is blocked: look at it\n"
+        assert "perdure resume b" in following.stderr.readline()
+        perdure("resume", "b")
+        assert json.loads(following.stdout.readline())["kind"] == "run_resumed"
+        perdure("cancel", "b")
+        rest, err = following.communicate(timeout=20)
+        assert (following.returncode, err) == (0, "")
+        assert json.loads(rest)["kind"] == "run_cancelled"
 
-def test_looking_never_makes_a_store(perdure, store):
+
+@pytest.mark.only("sqlite")
+def test_looking_never_makes_a_file(perdure, store):
+    store = Path(store)
     for command in (
         ["runs"],
         ["show", "x"],

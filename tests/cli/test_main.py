@@ -16,6 +16,8 @@ from perdure.cli.main import COMMANDS, Perdure, cli, main
 from tests.cli.conftest import order
 from tests.house import tree
 
+pytestmark = pytest.mark.only("sqlite")  # what they are about is not the store
+
 
 def test_every_exit_code_says_what_it_means():
     assert list(MEANING) == list(Exit)

@@ -18,6 +18,8 @@ import sys
 import perdure
 from perdure import parallel, step, workflow
 
+pytestmark = pytest.mark.only("sqlite")  # what they are about is not the store
+
 class Odd(Exception):
     pass
 
@@ -179,6 +181,12 @@ class TestScript:
         assert (code, "is not what was written" in err) == (1, True)
         (tmp_path / "c.json").write_text('{"some": "json"}', encoding="utf-8")
         assert replay("--history", tmp_path / "c.json")[0] == 1
+
+
+@pytest.mark.parametrize("name", ["gathered-3.11", "sequence-3.12", "any_groups-3.13"])
+def test_what_another_python_has_recorded_is_replayed(replay, name):
+    code, out, _ = replay("--history", f"tests/replay/histories/{name}.json", cwd=tree.ROOT)
+    assert (code, "arrives at the recorded result" in out) == (0, True)
 
 
 def test_a_history_has_everything(perdure, log):

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 
 from tests.cli.conftest import order
-
-# From another process: a second SQLite library on the same file in one process would corrupt it.
-VANDAL = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit(); c.close()"
+from tests.servers import behind
 
 
 @pytest.fixture
 def vandalise(store):
-    def change(sql):
-        subprocess.run([sys.executable, "-c", VANDAL, str(store), sql], check=True, timeout=20)
-
-    return change
+    return partial(behind.vandalise, store)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    crew = Crew(tmp_path)
+def crew(tmp_path: Path, new_store: Callable[[], str]) -> Iterator[Crew]:
+    crew = Crew(tmp_path, new_store())
     yield crew
     crew.close()

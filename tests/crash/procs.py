@@ -23,6 +23,7 @@ from perdure.model.records import Event, Kind, RunRow, WorkerRow
 from perdure.store.open import open_store
 from tests.crash import apps
 from tests.crash.ledger import PATIENCE, Entry, Ledger
+from tests.servers.behind import vandalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ FAST = {"lease": 2.0, "heartbeat": 0.5}
 
 
 class Bomb:
-    """Kills its process at the n-th occurrence of a named point; with ``n=0`` it only counts them, in the ledger."""
+    """Kills its process at the n-th occurrence of a named point."""
 
     def __init__(self, point: str, n: int) -> None:
         self.point, self.n, self.seen = point, n, 0
@@ -107,9 +108,9 @@ def run_here(store: str, ledger: Ledger, name: str, value: object, run_id: str, 
 class Crew:
     """The processes of one test. All are gone when it ends."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: str | None = None) -> None:
         self.folder = folder
-        self.store = str(folder / "perdure.db")
+        self.store = store or str(folder / "perdure.db")
         self.ledger = Ledger.make(folder / "ledger")
         self.processes: list[BaseProcess] = []
 
@@ -217,10 +218,8 @@ class Crew:
         return path.read_text() if path.exists() else ""
 
     def vandalise(self, sql: str, *values: object) -> None:
-        """Change the database behind everybody's back, from a process that is not ours."""
-        process = self.start(_vandalise, self.store, sql, values)
-        process.join(PATIENCE)
-        assert process.exitcode == 0
+        """Change the database behind everybody's back."""
+        vandalise(self.store, sql, *values)
 
     def close(self) -> None:
         """End every process."""
@@ -240,15 +239,6 @@ class _Look:
 
     def __init__(self, store: str, ledger: Ledger) -> None:
         self.store, self.ledger = store, ledger
-
-
-def _vandalise(store: str, sql: str, values: tuple[object, ...]) -> None:
-    import apsw
-
-    connection = apsw.Connection(store)
-    connection.set_busy_timeout(5000)
-    connection.execute(sql, values)
-    connection.close()
 
 
 def ended(process: BaseProcess, timeout: float = PATIENCE) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -30,12 +31,12 @@ async def second(n: int) -> int:
 {comment}
 @workflow(name="{name}")
 async def parked(n: int) -> int:
-    n = await first(n)
+    n = await first(n + {shift})
     await sleep({seconds})
     return await second(n)
 
 async def main(store, what):
-    async with Engine(store, workflows=[parked]) as engine:
+    async with Engine(store, workflows=[parked], lease=30, heartbeat={heartbeat}) as engine:
         print("up", flush=True)
         if what == "start":
             await engine.enqueue(parked, 1, run_id="r")
@@ -53,7 +54,7 @@ class App:
 
     def __init__(self, folder: Path, store: str, what: str, **code: object) -> None:
         file = folder / "app.py"
-        values = {"factor": 10, "comment": "", "name": "parked", "seconds": 2} | code
+        values = {"factor": 10, "comment": "", "name": "parked", "seconds": 2, "shift": 0, "heartbeat": 10} | code
         file.write_text(textwrap.dedent(CODE).format(**values))
         self.process = subprocess.Popen(
             [sys.executable, file, store, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -76,6 +77,11 @@ class App:
 
 
 def park(crew: Crew, **code: object) -> None:
+    begin(crew, **code).kill()
+
+
+def begin(crew: Crew, **code: object) -> App:
+    """A program whose run has gone to sleep."""
     app = App(crew.folder, crew.store, "start", **code)
     store_says = Status.PENDING
     while store_says is not Status.SLEEPING:
@@ -83,7 +89,7 @@ def park(crew: Crew, **code: object) -> None:
             store_says = crew.row("r").status
         except AssertionError:  # not created yet
             continue
-    app.kill()
+    return app
 
 
 @pytest.mark.parametrize(
@@ -108,6 +114,26 @@ def test_a_run_whose_workflow_was_renamed_is_left_alone_until_the_old_code_retur
     renamed.kill()
     assert App(crew.folder, crew.store, "wait", seconds=0.3).finish() == "20"
     assert other.is_alive()
+
+
+@pytest.mark.parametrize("fate", [signal.SIGCONT, signal.SIGKILL])
+def test_what_a_deploy_cannot_go_on_with_is_left_to_the_build_before_it(crew: Crew, fate: signal.Signals) -> None:
+    """While that lives; it is stopped here, so that it is there and yet does not claim first."""
+    before = begin(crew, seconds=1)
+    before.process.send_signal(signal.SIGSTOP)
+    after = App(crew.folder, crew.store, "idle", seconds=1, shift=1, heartbeat=0.1)
+    while "drift_found" not in crew.kinds("r"):
+        pass
+    assert crew.kinds("r")[-2:] == ["drift_found", "run_released"]
+    before.process.send_signal(fate)
+    if fate == signal.SIGCONT:
+        assert crew.outcome("r") == 20
+    else:
+        with pytest.raises(errors.DriftError, match="first#1"):
+            crew.outcome("r")
+        assert crew.kinds("r")[-1] == "run_blocked"
+    before.kill()
+    after.kill()
 
 
 def test_a_second_workflow_of_the_same_name_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from perdure.model.records import Status
 from tests.crash import apps
 from tests.crash.procs import Crew, ended
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.only("sqlite")]
 CLOCK = SystemClock()
 
 

@@ -1,4 +1,4 @@
-"""Many workers on one file: nothing fails, nothing runs twice, whoever dies meanwhile. G1, G2, G14, O02, O03."""
+"""Many workers on one store: nothing fails, nothing runs twice, whoever dies meanwhile. G1, G2, G14, O02, O03."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ RUNS = [f"r{n}" for n in range(400)]
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("workers", [2, 4])
-def test_workers_share_a_file_without_a_failure_or_a_repeat(crew: Crew, workers: int) -> None:
+def test_workers_share_a_store_without_a_failure_or_a_repeat(crew: Crew, workers: int) -> None:
     fleet = [crew.worker(concurrency=20) for _ in range(workers)]
     began = CLOCK.monotonic()
     crew.enqueue("five", 0, *RUNS)
@@ -61,10 +62,12 @@ def test_workers_are_killed_and_replaced_at_random_and_every_run_completes(crew:
 
 
 @pytest.mark.timeout(300)
-def test_six_workers_that_find_fifty_orphans_at_one_instant_run_each_of_them_once(tmp_path: Path) -> None:
+def test_six_workers_that_find_fifty_orphans_at_one_instant_run_each_of_them_once(
+    tmp_path: Path, new_store: Callable[[], str]
+) -> None:
     orphans = [f"r{n}" for n in range(50)]
     for turn in range(20 if os.environ.get("PERDURE_STORM") else 3):
-        crew = Crew(tmp_path / str(turn))
+        crew = Crew(tmp_path / str(turn), new_store())
         first = crew.worker()
         crew.enqueue("gated", 0, *orphans)
         crew.ledger.until_said("begin", 50, key="wait_at_gate#1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.crash.procs import Bomb, Count, Crew, audit, ended
 
 pytestmark = pytest.mark.crash
 CLOCK = SystemClock()
+NewStore = Callable[[], str]
 MANY = 16
 """Runs of a sweep that are under way side by side."""
 EACH = (
@@ -28,10 +30,12 @@ EACH = (
     points.BODY,
     points.BODY_ENDED,
 )
+GROUPED = {points.CLAIM, points.CLAIMED, points.COMMIT, points.COMMITTED}
+"""What is reached more or less often, as it happens."""
 
 
-def crews(folder: Path, cases: list[tuple[str, int]]) -> list[tuple[str, int, Crew]]:
-    return [(point, n, Crew(folder / f"{point}-{n}")) for point, n in cases]
+def crews(folder: Path, new_store: NewStore, cases: list[tuple[str, int]]) -> list[tuple[str, int, Crew]]:
+    return [(point, n, Crew(folder / f"{point}-{n}", new_store())) for point, n in cases]
 
 
 def check(crew: Crew, label: str) -> None:
@@ -43,8 +47,8 @@ def check(crew: Crew, label: str) -> None:
     assert 0 <= again <= 3, f"{label}: {again} bodies ran again after one kill"
 
 
-def learn(folder: Path) -> dict[str, int]:
-    crew = Crew(folder)
+def learn(folder: Path, new_store: NewStore) -> dict[str, int]:
+    crew = Crew(folder, new_store())
     try:
         assert ended(crew.script("journey", 1, "r", reached=Count(crew.ledger))) == 0
         said = [entry.key for entry in crew.ledger.entries("point")]
@@ -55,15 +59,16 @@ def learn(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.timeout(300)
-def test_the_same_call_resumes_a_run_whose_process_died_at_any_named_point(tmp_path: Path) -> None:
-    seen = learn(tmp_path / "learn")
+def test_the_same_call_resumes_a_run_whose_process_died_at_any_named_point(tmp_path: Path, new_store: NewStore) -> None:
+    seen = learn(tmp_path / "learn", new_store)
     assert all(seen.values()), seen
     cases = [(point, n) for point in EACH for n in range(1, seen[point] + 1)]
-    died = 0
+    survived = []
     for at in range(0, len(cases), MANY):
-        batch = crews(tmp_path, cases[at : at + MANY])
+        batch = crews(tmp_path, new_store, cases[at : at + MANY])
         first = [crew.script("journey", 1, "r", reached=Bomb(point, n)) for point, n, crew in batch]
-        died += sum(ended(process) == -signal.SIGKILL for process in first)
+        exits = [ended(process) for process in first]
+        survived += [case[:2] for case, code in zip(batch, exits, strict=True) if code != -signal.SIGKILL]
         second = [crew.script("journey", 1, "r") for _, _, crew in batch]
         for process, (point, n, crew) in zip(second, batch, strict=True):
             assert ended(process) == 0
@@ -71,17 +76,22 @@ def test_the_same_call_resumes_a_run_whose_process_died_at_any_named_point(tmp_p
             assert said[-1] == repr(journey_result(1)), f"{point} {n}: {said}"
             check(crew, f"{point} {n}")
             crew.close()
-    assert died >= len(cases) - 3  # batches are grouped differently now and then, so the last of a point may not come
-    print(f"{died} kills at {len(cases)} points: {seen}")
+    # How often a run claims and commits depends on what happens to share a batch, so the last of those may not come.
+    certain = [(point, n) for point, n in survived if n == 1 or point not in GROUPED]
+    assert certain == []
+    assert len(survived) < len(cases) / 4
+    print(f"{len(cases) - len(survived)} kills at {len(cases)} points: {seen}")
 
 
 @pytest.mark.timeout(300)
-def test_another_worker_takes_over_a_run_whose_worker_died_at_any_named_point(tmp_path: Path) -> None:
-    seen = learn(tmp_path / "learn")
+def test_another_worker_takes_over_a_run_whose_worker_died_at_any_named_point(
+    tmp_path: Path, new_store: NewStore
+) -> None:
+    seen = learn(tmp_path / "learn", new_store)
     cases = [(point, n) for point in EACH[2:] for n in range(1, seen[point] + 2)]
     died = 0
     for at in range(0, len(cases), MANY):
-        batch = crews(tmp_path, cases[at : at + MANY])
+        batch = crews(tmp_path, new_store, cases[at : at + MANY])
         first = []
         for point, n, crew in batch:
             crew.enqueue("journey", 1, "r")
@@ -99,14 +109,14 @@ def test_another_worker_takes_over_a_run_whose_worker_died_at_any_named_point(tm
 
 
 @pytest.mark.timeout(300)
-def test_a_run_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
+def test_a_run_survives_a_kill_at_any_moment(tmp_path: Path, new_store: NewStore) -> None:
     began = CLOCK.monotonic()
-    learn(tmp_path / "learn")
+    learn(tmp_path / "learn", new_store)
     whole = CLOCK.monotonic() - began
     kills = 600 if os.environ.get("PERDURE_STORM") else 60
     died = 0
     for at in range(0, kills, MANY):
-        batch = [(n, Crew(tmp_path / str(n))) for n in range(at, min(at + MANY, kills))]
+        batch = [(n, Crew(tmp_path / str(n), new_store())) for n in range(at, min(at + MANY, kills))]
         first = [crew.script("journey", 1, "r") for _, crew in batch]
         starts = [crew.ledger.until_said("call")[0].mono for _, crew in batch]
         for (n, _), process, start in zip(batch, first, starts, strict=True):

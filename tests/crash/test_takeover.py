@@ -9,6 +9,7 @@ from statistics import median
 import pytest
 
 from perdure.model.records import Kind
+from perdure.store.open import is_postgres
 from tests.crash.procs import Crew, audit, ended
 
 pytestmark = pytest.mark.crash
@@ -23,6 +24,11 @@ def show(what: str, seconds: list[float]) -> None:
 def test_a_live_worker_takes_over_from_a_killed_one_within_the_blink_of_an_eye(crew: Crew) -> None:
     kills = 200 if os.environ.get("PERDURE_STORM") else 20
     took: list[float] = []
+    # One looks on all the time, with no room for these runs: whoever has only just come to a database does not take the
+    # end of a session for that of its worker.
+    watcher = crew.worker(lease=30.0, heartbeat=10.0, concurrency=1)
+    crew.enqueue("long_step", 600.0, "long")
+    crew.ledger.until_said("begin", pid=watcher.pid, run="long")
     workers = [crew.worker(lease=30.0, heartbeat=10.0)]
     for n in range(kills):
         workers.append(crew.worker(lease=30.0, heartbeat=10.0))
@@ -44,7 +50,7 @@ def test_a_live_worker_takes_over_from_a_killed_one_within_the_blink_of_an_eye(c
 @pytest.mark.timeout(300)
 def test_a_fresh_call_takes_over_from_a_killed_one_at_once(crew: Crew) -> None:
     took: list[float] = []
-    for n in range(20):
+    for n in range(5 if is_postgres(crew.store) else 20):
         run_id = f"r{n}"
         first = crew.script("gated", 1, run_id, lease=30.0, heartbeat=10.0)
         crew.ledger.until_said("begin", 1, run=run_id, key="wait_at_gate#1")
@@ -58,7 +64,8 @@ def test_a_fresh_call_takes_over_from_a_killed_one_at_once(crew: Crew) -> None:
         assert ended(second) == 0
         audit(crew, run_id, crew.ledger.entries())
     show("SIGKILL to first new body in a fresh perdure.run, start of the process included", took)
-    assert median(took) < 1.0
+    # On PostgreSQL it waits until its own session is old enough for the end of another to mean something.
+    assert median(took) < (4.0 if is_postgres(crew.store) else 1.0)
 
 
 def test_who_was_stopped_past_its_lease_writes_nothing_more_and_goes_on_as_a_new_worker(crew: Crew) -> None:

@@ -6,9 +6,9 @@ from tests.engine.desk import Clock, Desk
 
 
 @pytest.fixture
-def path(tmp_path):
-    """Where the store is; nothing is there yet."""
-    return tmp_path / "runs.db"
+def path(new_store):
+    """The address of the store; nothing is there yet."""
+    return new_store()
 
 
 @pytest.fixture

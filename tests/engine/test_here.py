@@ -23,8 +23,8 @@ from tests.house import tree
 class Program:
     """A program that calls ``perdure.run``, as often as it is started."""
 
-    def __init__(self, folder):
-        self.store, self.gate = folder / "runs.db", folder / "gate"
+    def __init__(self, folder, store):
+        self.store, self.gate = store, folder / "gate"
         self.processes = []
 
     def start(self, name, *run_id):
@@ -58,8 +58,8 @@ class Program:
 
 
 @pytest.fixture
-def program(tmp_path):
-    program = Program(tmp_path)
+def program(tmp_path, path):
+    program = Program(tmp_path, path)
     yield program
     for child in program.processes:
         child.kill()

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from perdure import Engine, step, workflow
-from perdure.errors import DefinitionError, EngineNotOpen, StoreUnreachable, WrongState
+from perdure.errors import DefinitionError, EngineNotOpen, StoreGone, StoreUnreachable, WrongState
 from perdure.model.records import Status
 from perdure.store.open import open_store
 from tests.engine.desk import ORDER, PATIENCE, RECEIPT, chore, engine_at, errand, in_loop, until
@@ -99,6 +99,23 @@ async def test_a_start_that_fails_leaves_it_as_it_was(tmp_path, desk):
         await engine.start()
     (tmp_path / "file").unlink()
     async with engine:
+        assert await engine.run(chore) == "chore"
+
+
+@in_loop
+async def test_a_store_that_goes_while_the_engine_starts_is_no_store_to_start_on(tmp_path, desk, caplog):
+    path = tmp_path / "runs.db"
+
+    async def tools():
+        engine._store.list_workers()  # so that it is open for reading, too
+        path.rename(path.with_name("elsewhere"))
+        await until(lambda: "removed or replaced" in caplog.text)
+
+    engine = engine_at(path, chore, desk=tools)
+    with pytest.raises(StoreGone):
+        await engine.start()
+    path.with_name("elsewhere").rename(path)
+    async with engine_at(path, chore, desk=desk) as engine:
         assert await engine.run(chore) == "chore"
 
 

@@ -94,3 +94,19 @@ async def test_whoever_does_not_follow_sees_what_is_there(path, desk):
         assert kinds[:2] == [Kind.RUN_CREATED, Kind.RUN_CLAIMED]
         assert Kind.RUN_COMPLETED not in kinds
         gate.open()
+
+
+@in_loop
+async def test_a_blocked_run_is_followed_on_as_it_may_be_resumed(path, desk):
+    async with engine_at(path, chore, desk=desk).client() as client:
+        handle = await client.enqueue(chore, run_id="r")
+        row = await handle.row()
+        assert client._store.block_run(row.run_key, row.epoch, b'{"reason":"look at it"}', "look at it")
+        kinds = []
+        async for event in handle.events(follow=True):
+            kinds.append(event.kind)
+            if event.kind == Kind.RUN_BLOCKED:
+                await handle.resume()
+            elif event.kind == Kind.RUN_RESUMED:
+                await handle.cancel()
+        assert kinds == [Kind.RUN_CREATED, Kind.RUN_BLOCKED, Kind.RUN_RESUMED, Kind.RUN_CANCELLED]

@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from perdure import parallel, workflow
+from perdure.model.payloads import fields, note
 from perdure.model.records import Kind, Status
 from tests.engine.desk import Refused, engine_at, in_loop, log_of, work, work_twice
 from tests.engine.resuming import failed, resumed
+from tests.wrapper import Wrapper
 
 
 @workflow
@@ -168,3 +170,37 @@ async def test_the_log_keeps_what_came_before_the_resume(path, desk):
         after = await log_of(engine, "r")
         assert after[: len(before)] == before
         assert after[len(before)].kind == Kind.RUN_RESUMED
+
+
+class Meanwhile(Wrapper):
+    """A store in which, just before a run is resumed for the first time, something else happens."""
+
+    def __init__(self, inner, what):
+        super().__init__(inner)
+        self._what = what
+
+    def resume_run(self, *args, **options):
+        what, self._what = self._what, None
+        if what is not None:
+            what()
+        return self.inner.resume_run(*args, **options)
+
+
+@in_loop
+async def test_what_is_tried_anew_is_what_has_failed_when_the_run_is_resumed(path, desk):
+    """Somebody else resumes and cancels it in the moment between: then nothing has failed any more."""
+    desk.fails["bad"] = Refused("bad")
+    async with engine_at(path, two_branches, desk=desk) as engine:
+        await failed(engine, two_branches)
+    async with engine_at(path).client() as client:
+        store, row = client._store, await client.get("r").row()
+
+        def meanwhile():
+            store.resume_run(row.run_key, row.epoch, note(supersede=["work#1"], accept_drift=False))
+            store.request_cancel(row.run_key, "no")
+
+        client._home.operations.store = Meanwhile(store, meanwhile)
+        await client.get("r").resume()
+        last = (await log_of(client, "r"))[-3:]
+        assert [event.kind for event in last] == [Kind.RUN_RESUMED, Kind.RUN_CANCELLED, Kind.RUN_RESUMED]
+        assert [fields(event.payload)["supersede"] for event in (last[0], last[2])] == [["work#1"], []]

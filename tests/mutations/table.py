@@ -26,13 +26,14 @@ class Mutation(NamedTuple):
 
 
 _COMMIT, _RECLAIM = "store/sqlite/commit.py", "store/sqlite/reclaim.py"
+_BUILDS = "store/sqlite/builds.py"
 _RUN, _OUTCOMES = "runtime/run.py", "runtime/outcomes.py"
 _PROMISES = "runtime/test_promises.py::test_"
 _INTERLEAVINGS = "runtime/test_interleavings.py::test_"
 
 
 def _suite(case: str) -> str:
-    return f"store/test_suite.py::test_sqlite[{case}]"
+    return f"store/test_suite.py::test_store[sqlite-{case}]"
 
 
 TABLE = [
@@ -108,6 +109,20 @@ TABLE = [
         "if least > FORMAT:", "if False:",
         "store/test_refusals.py::test_a_store_of_a_newer_perdure_is_refused["
         "UPDATE store_info SET value = '99' WHERE name = 'least_format']",
+    ),
+    Mutation(
+        "nothing is opened in place of a file that has gone", "store/sqlite/connection.py",
+        """execute(QUERIES["data_version"]).fetchall()
+            place.require()
+""", """execute(QUERIES["data_version"]).fetchall()
+""",
+        "store/test_gone.py::test_a_file_that_goes_while_a_connection_is_opened_is_gone_and_nothing_else"
+        "[reads-replaced-after]",
+    ),
+    Mutation(
+        "an engine that starts hears that its store has gone", "engine.py",
+        "_ = self._ops  # raises if the store has gone", "pass  # raises if the store has gone",
+        "engine/test_lifecycle.py::test_a_store_that_goes_while_the_engine_starts_is_no_store_to_start_on",
     ),
     # -- what is recorded is checked
     Mutation(
@@ -246,6 +261,47 @@ TABLE = [
         "verbs wait for the one on the thread", "runtime/journal.py",
         "while (self._pending or self._verbs) and not self._busy:", "while self._pending or self._verbs:",
         _INTERLEAVINGS + "verbs_are_executed_in_their_order_whoever_asks_while_another_is_answered",
+    ),
+    # -- builds
+    Mutation(
+        "a run is refused at the epoch it was held at", _BUILDS,
+        "if not held or current != epoch:", "if not held:",
+        _suite("who_lost_a_run_refuses_nothing"),
+    ),
+    Mutation(
+        "a resume is conditional on the epoch that was seen", "store/sqlite/control.py",
+        "    if found != epoch:\n        return None\n", "",
+        _suite("a_run_is_resumed_at_the_epoch_that_was_seen"),
+    ),
+    Mutation(
+        "every refusal is remembered", _BUILDS,
+        'builds = {build, *json.loads(refused or "[]")}', "builds = {build}",
+        _suite("every_build_is_asked_once"),
+    ),
+    Mutation(
+        "a refused run is left to none but living builds that have not refused it", _BUILDS,
+        "if _living(cursor, route) - builds and", "if _living(cursor, route) and",
+        _suite("a_run_that_no_other_build_serves_is_blocked"),
+    ),
+    Mutation(
+        "a refused run that is stranded is blocked", _BUILDS,
+        "if builds <= refused:", "if False:",
+        _suite("a_run_is_blocked_when_the_last_build_it_was_left_to_is_gone"),
+    ),
+    Mutation(
+        "a stranded run is blocked at the second look", _BUILDS,
+        "if run_key not in seen:", "if False:",
+        _suite("of_stranded_runs_those_seen_before_are_blocked"),
+    ),
+    Mutation(
+        "drift leaves a run to other builds", "runtime/endings.py",
+        "if not drift.is_misfit(error) or run.cancel_request is not None:", "if True:",
+        "engine/test_builds.py::test_what_drifts_under_one_build_is_completed_by_another[sqlite]",
+    ),
+    Mutation(
+        "who executes a single run serves nobody else", "runtime/worker.py",
+        "served = () if self._only else self._routes", "served = self._routes",
+        "engine/test_builds.py::test_one_who_runs_a_single_run_is_nobody_to_leave_others_to[sqlite]",
     ),
     # -- crashes and liveness
     Mutation(

@@ -1,20 +1,20 @@
 """Record one history of every scenario under this Python: ``PYTHONPATH=src python -m tests.replay.record``.
 
+The files are histories as ``perdure export`` writes them. One key is added, ``trace``: what the workflow noted.
 A scenario that has been recorded is part of the format's promise: it is not changed afterwards, only others are added.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 import sys
 import tempfile
 from pathlib import Path
 
-from perdure.model import chain
-from tests.runtime import histories, scenarios, scenarios_anyio, scenarios_shared, scenarios_sync
+from perdure.model import chain, histories
+from tests.runtime import scenarios, scenarios_anyio, scenarios_shared, scenarios_sync
 from tests.runtime.harness import PYTHON, lab
 
 HERE = Path(__file__).parent / "histories"
@@ -34,12 +34,11 @@ def without_places(history):
             args = args and args.replace(place, b"")
         events.append(chain.seal(link, *event._replace(payload=payload, args=args)[:-1]))
         link = events[-1].hash
-    return dataclasses.replace(history, events=tuple(events))
+    return history._replace(events=events)
 
 
-def write(path, history, trace):
-    document = json.loads(histories.dump(history))
-    document["trace"] = trace
+def write(path, document):
+    document = dict(document)
     events = document.pop("events")
     lines = ",\n  ".join(json.dumps(event, separators=(",", ":")) for event in events)
     head = json.dumps(document, separators=(",", ":"))
@@ -49,8 +48,9 @@ def write(path, history, trace):
 async def record(scenario, folder):
     async with lab(folder, [scenario], seed=PYTHON) as here:
         seen = await here.live(scenario, run_id=scenario.name)
-    trace = json.loads(json.dumps(seen.trace))
-    write(HERE / f"{scenario.name}-{PYTHON}.json", without_places(seen.history), trace)
+    history = without_places(seen.history)
+    document = histories.dump(history.row, history.events, history.get_artifact)
+    write(HERE / f"{scenario.name}-{PYTHON}.json", {**document, "trace": seen.trace})
 
 
 def main():

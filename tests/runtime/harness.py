@@ -161,7 +161,7 @@ class Lab:
         """Wait for a run and say how it went."""
         outcome = await outcome_of(self.engine.get(run_id, workflow).result())
         row = await self.engine.get(run_id).row()
-        history = histories.read(self.engine._store, row, PYTHON)
+        history = histories.read(self.engine._store, row)
         return Seen(outcome, TRACES.pop(run_id, []), self.bodies.get(run_id, Counter()), history)
 
     def put(self, history, run_id, *, cancel=False):
@@ -252,6 +252,17 @@ async def lab(path, workflows, *, seed=SEED, suspended=None, threads=32, patient
 
 # -- what scenarios use
 
+
+class Scenarios(list):
+    """The workflows of one file, in their order."""
+
+    def add(self, function):
+        """Make a workflow of a function, and one more scenario of the file."""
+        made = perdure.workflow(function)
+        self.append(made)
+        return made
+
+
 TRACES = {}
 
 
@@ -259,6 +270,12 @@ def trace():
     """A fresh list of this run's, in which the workflow notes what it sees; each execution has its own."""
     TRACES[run_context().run_id] = noted = []
     return noted
+
+
+@perdure.step
+async def plain(n: int) -> int:
+    """Add one; in any engine, not only in a laboratory."""
+    return n + 1
 
 
 @perdure.step

@@ -1,37 +1,23 @@
-"""Histories: a run's log outside any store. As JSON, and put into a store (whole, or cut short) by the store's verbs.
-
-The file: ``{"format", "workflow", "version", "run_id", "uid", "python", "events", "artifacts"}``. An event is an object
-with the columns of ``perdure.model.records.Event`` less ``run_key``; its kind is the word users see, payload and args
-are base64, the hash is hex. Artifacts are base64 by the hex of their hash.
-"""
+"""Histories of runs: whole or cut short, out of a store, and into one by the store's own verbs."""
 
 from __future__ import annotations
 
-import base64
-import json
-from dataclasses import dataclass, field
-
 from perdure.model import chain, payloads
-from perdure.model.records import FORMAT, Artifact, CommitItem, Event, Kind, NewRun, Verdict
+from perdure.model import histories as exported
+from perdure.model.records import Artifact, CommitItem, Kind, NewRun, Verdict
 
 ENDS = (Kind.RUN_COMPLETED, Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED)
 OUTCOMES = (Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED)
 
 
-@dataclass(frozen=True)
-class History:
-    """A run's log, with what is needed to put it into another store."""
+class History(exported.History):
+    """A run's history, and what tests ask of it."""
 
-    workflow: str
-    version: str
-    uid: bytes
-    events: tuple[Event, ...]
-    artifacts: dict[bytes, bytes] = field(default_factory=dict)
-    python: str = ""
+    __slots__ = ()
 
     def upto(self, count):
         """The log as a crash right after that many events would have left it."""
-        return History(self.workflow, self.version, self.uid, self.events[:count], self.artifacts, self.python)
+        return self._replace(events=self.events[:count])
 
     def open_end(self):
         """The log up to, and without, its terminal event."""
@@ -62,92 +48,16 @@ def is_retried(event):
     return event.kind == Kind.STEP_FAILED and (event.payload or b"").startswith(b'{"next_at":')
 
 
-# -- as JSON
-
-
-def dump(history):
-    """The history as a JSON document."""
-    events = [
-        {
-            "seq": e.seq,
-            "at": e.at,
-            "epoch": e.epoch,
-            "kind": Kind(e.kind).word,
-            "key": e.key,
-            "attempt": e.attempt,
-            "took": e.took,
-            "codec": e.codec,
-            "payload": _text(e.payload),
-            "args": _text(e.args),
-            "hash": e.hash.hex(),
-        }
-        for e in history.events
-    ]
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "workflow": history.workflow,
-            "version": history.version,
-            "run_id": run_id_of(history),
-            "uid": history.uid.hex(),
-            "python": history.python,
-            "events": events,
-            "artifacts": {digest.hex(): _text(data) for digest, data in history.artifacts.items()},
-        },
-        indent=1,
-    )
-
-
-def load(text):
-    """The history in a JSON document, its chain checked."""
-    said = json.loads(text)
-    assert said["format"] <= FORMAT
-    events = tuple(
-        Event(
-            0,
-            e["seq"],
-            e["at"],
-            e["epoch"],
-            Kind[e["kind"].upper()],
-            e["key"],
-            e["attempt"],
-            e["took"],
-            e["codec"],
-            _bytes(e["payload"]),
-            _bytes(e["args"]),
-            bytes.fromhex(e["hash"]),
-        )
-        for e in said["events"]
-    )
-    uid = bytes.fromhex(said["uid"])
-    chain.check(uid, events, run_id=said["run_id"])
-    artifacts = {bytes.fromhex(digest): _bytes(data) for digest, data in said["artifacts"].items()}
-    return History(said["workflow"], said["version"], uid, events, artifacts, said["python"])
-
-
-def run_id_of(history):
-    return payloads.fields(history.events[0].args)["run_id"]
-
-
-def _text(data):
-    return None if data is None else base64.b64encode(data).decode()
-
-
-def _bytes(text):
-    return None if text is None else base64.b64decode(text)
-
-
 # -- into and out of a store
 
 
-def read(store, row, python=""):
+def read(store, row):
     """A run's history as the store has it."""
     events = []
     while page := store.read_events(row.run_key, events[-1].seq if events else 0):
         events += page
     chain.check(row.uid, events, run_id=row.run_id)
-    artifacts = {e.payload: store.get_artifact(e.payload) for e in events if e.codec == payloads.REFERENCE}
-    return History(row.workflow, row.version, row.uid, tuple(events), artifacts, python)
+    return History(row, events, {digest: store.get_artifact(digest) for digest in exported.referenced(events)})
 
 
 def put(store, worker_key, history, run_id, *, cancel=None):
@@ -159,9 +69,9 @@ def put(store, worker_key, history, run_id, *, cancel=None):
     assert rest and rest[0].kind == Kind.RUN_CLAIMED, "a history begins with its creation and a claim"
     new = NewRun(
         run_id=run_id,
-        uid=history.uid,
-        workflow=history.workflow,
-        version=history.version,
+        uid=history.row.uid,
+        workflow=history.row.workflow,
+        version=history.row.version,
         created_at=first.at,
         codec=first.codec,
         payload=first.payload,

@@ -6,16 +6,11 @@ import asyncio
 import contextlib
 
 from perdure import map as map_steps
-from perdure import parallel, sleep, workflow
-from tests.runtime.harness import blocking, cancel_me, fail, trace, work
+from perdure import parallel, sleep
+from tests.runtime.harness import Scenarios, blocking, cancel_me, fail, trace, work
 
-SCENARIOS = []
-
-
-def scenario(function):
-    made = workflow(function)
-    SCENARIOS.append(made)
-    return made
+SCENARIOS = Scenarios()
+scenario = SCENARIOS.add
 
 
 @scenario

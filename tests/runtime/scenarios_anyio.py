@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import anyio
 
-from perdure import workflow
-from tests.runtime.harness import cancel_me, fail, trace, work
+from tests.runtime.harness import Scenarios, cancel_me, fail, trace, work
 
-SCENARIOS = []
-
-
-def scenario(function):
-    made = workflow(function)
-    SCENARIOS.append(made)
-    return made
+SCENARIOS = Scenarios()
+scenario = SCENARIOS.add
 
 
 @scenario

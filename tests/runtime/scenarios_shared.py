@@ -6,17 +6,12 @@ import asyncio
 import contextlib
 import contextvars
 
-from perdure import run_context, sleep, workflow
-from tests.runtime.harness import trace, work
+from perdure import run_context, sleep
+from tests.runtime.harness import Scenarios, trace, work
 from tests.runtime.scenarios import named
 
-SCENARIOS = []
-
-
-def scenario(function):
-    made = workflow(function)
-    SCENARIOS.append(made)
-    return made
+SCENARIOS = Scenarios()
+scenario = SCENARIOS.add
 
 
 @scenario

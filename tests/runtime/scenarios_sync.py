@@ -5,17 +5,11 @@ from __future__ import annotations
 import contextvars
 
 import perdure
-from perdure import workflow
 from perdure.sync import parallel, sleep, submit, wait
-from tests.runtime.harness import blocking, cancel_me, fail, trace, work
+from tests.runtime.harness import Scenarios, blocking, cancel_me, fail, trace, work
 
-SCENARIOS = []
-
-
-def scenario(function):
-    made = workflow(function)
-    SCENARIOS.append(made)
-    return made
+SCENARIOS = Scenarios()
+scenario = SCENARIOS.add
 
 
 @scenario

@@ -16,24 +16,8 @@ from perdure.runtime import points
 from perdure.store.open import open_store
 from perdure.testing import ManualClock
 from perdure.verifying import verify_run
-
-
-class Wrapper:
-    """A store that is as good as the one inside."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    @property
-    def hasty(self):
-        return self.inner.hasty
-
-    @hasty.setter
-    def hasty(self, hasty):
-        self.inner.hasty = hasty
+from tests.runtime.harness import plain
+from tests.wrapper import Wrapper
 
 
 def opened(path, clock=None):
@@ -47,11 +31,6 @@ async def turns(until, most=2000):
             return
         await asyncio.sleep(0.001)
     raise AssertionError("it does not come to that")
-
-
-@step
-async def plain(n: int) -> int:
-    return n + 1
 
 
 # -- the run's clock
@@ -444,10 +423,10 @@ def test_verbs_are_executed_in_their_order_whoever_asks_while_another_is_answere
                 journal.call(off_the_loop, background=True)
                 journal.call(lambda: order.append("after it"))
 
-            await journal.drain()
+            await turns(lambda: journal.at_rest)
             journal.call(lambda: None, then=first)
             go_on.set()
-            await journal.drain()
+            await turns(lambda: journal.at_rest)
             assert order == ["off the loop", "after it"]
 
     asyncio.run(main())

@@ -13,24 +13,8 @@ from perdure import INJECTED, Engine, Retry, StepContext, step, step_context, wo
 from perdure.errors import DriftError, IntegrityError, StepInterrupted, StoreBusy, StoreError
 from perdure.model.records import Kind, Status
 from perdure.store.open import open_store
-
-
-class Wrapper:
-    """A store that is as good as the one inside."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    @property
-    def hasty(self):
-        return self.inner.hasty
-
-    @hasty.setter
-    def hasty(self, hasty):
-        self.inner.hasty = hasty
+from tests.runtime.harness import plain
+from tests.wrapper import Wrapper
 
 
 def log_of(path, run_id):
@@ -53,11 +37,6 @@ def vandalise(path, sql):
 
 
 # -- nothing is seen before it is on disk
-
-
-@step
-async def plain(n: int) -> int:
-    return n + 1
 
 
 @step

@@ -1,35 +1,18 @@
-"""The same laws under other hash seeds, in asyncio's debug mode, and under every other Python that can be found.
-
-A Python is found as ``python3.12`` (and so on) on PATH, or named in ``PERDURE_PYTHONS`` (paths, separated as PATH is),
-if what Perdure and its tests depend on is installed there.
-"""
+"""The same laws under other hash seeds, in asyncio's debug mode, and under every other Python that there is."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-NAMES = ("python3.11", "python3.12", "python3.13", "python3.14")
-NEEDED = "import anyio, apsw, click, hypothesis, pydantic, pytest, pytest_timeout, rich, uvloop"
+from tests.pythons import OTHERS, ROOT, ready
 
-
-def others():
-    """Other Pythons that have what is needed."""
-    found = [path for name in NAMES if (path := shutil.which(name))]
-    found += [path for path in os.environ.get("PERDURE_PYTHONS", "").split(os.pathsep) if path]
-    usable = []
-    for path in found:
-        code = f"{NEEDED}, sys; print(sys.version_info[:2])"
-        done = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-        if done.returncode == 0 and done.stdout.strip() != str(sys.version_info[:2]):
-            usable.append(path)
-    return usable
+SCENARIOS = ["tests/runtime/test_scenarios.py"]
+if "PERDURE_STORM" in os.environ:
+    SCENARIOS = ["tests/runtime", "--deselect", "tests/runtime/test_pythons.py"]
 
 
 def run_tests(python, *tests, seed="random", **variables):
@@ -57,9 +40,9 @@ def test_recorded_histories_replay_under_any_hash_seed(seed):
 
 @pytest.mark.slow
 @pytest.mark.timeout(320)
-def test_everything_holds_under_every_other_python():
-    found = others()
-    if not found:
-        pytest.skip("no other Python with the dependencies was found; name some in PERDURE_PYTHONS")
-    for python in found:
-        run_tests(python, "tests/replay", "tests/runtime", "--deselect", "tests/runtime/test_pythons.py")
+@pytest.mark.parametrize("minor", OTHERS)
+def test_what_one_python_has_recorded_another_goes_on_with(minor):
+    python = ready(minor)
+    if python is None:
+        pytest.skip(f"there is no Python {minor} with what the tests need: see tests/pythons.py")
+    run_tests(python, "tests/replay", *SCENARIOS)

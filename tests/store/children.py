@@ -7,9 +7,12 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+from perdure.store.open import is_postgres
+from tests.servers.reaper import eventually
+
 PREAMBLE = """
 import os, sys
-from perdure.store.open import open_store
+from perdure.store.open import is_postgres, open_store
 from perdure.testing.store_suite import Bench
 
 def say(*words):
@@ -71,10 +74,17 @@ def run(code, *arguments):
         return started.finish()
 
 
-def vandalise(path, sql, *bindings):
-    """Change a store behind its back. From another process: a second SQLite library in this one would corrupt it."""
-    code = "import sqlite3; db = sqlite3.connect(sys.argv[1]); db.execute(*sys.argv[2:3], sys.argv[3:]); db.commit()"
-    run(code, path, sql, *bindings)
+def found_dead(store, observer, count=1, *, grace=1_000_000):
+    """The workers that an observer takes for dead, as soon as it does.
+
+    SQLite's store sees at the first look that the kernel has let go of a lock. PostgreSQL's looks on for a moment,
+    since a session may end while its worker lives.
+    """
+    found = store.dead_workers(observer, grace=grace)
+    if is_postgres(store.url):
+        assert eventually(lambda: len(store.dead_workers(observer, grace=grace)) >= count, 20)
+        found = store.dead_workers(observer, grace=grace)
+    return found
 
 
 def integrity(path):

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from perdure.store.open import open_store
+from perdure.store.open import is_postgres, open_store
 
 pytest.register_assert_rewrite("perdure.testing.store_suite")
 
@@ -18,13 +18,20 @@ def empty_store(tmp_path_factory):
 
 @pytest.fixture
 def store_path(empty_store, tmp_path):
-    """Where an empty store is: copied, since making one is slow."""
+    """Where an empty SQLite store is: copied, since making one is slow."""
     return shutil.copy(empty_store, tmp_path / "store.db")
 
 
 @pytest.fixture
-def bench(store_path):
+def store(request, new_store):
+    """The address of an empty store."""
+    address = new_store()
+    return address if is_postgres(address) else str(request.getfixturevalue("store_path"))
+
+
+@pytest.fixture
+def bench(store):
     from perdure.testing.store_suite import Bench
 
-    with Bench(lambda: open_store(store_path, durability="process")) as opened:
+    with Bench(lambda: open_store(store, durability="process")) as opened:
         yield opened

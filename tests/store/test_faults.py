@@ -17,6 +17,8 @@ from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.store_suite import Bench
 from tests.store.children import child
 
+pytestmark = pytest.mark.only("sqlite")
+
 APPLIED = [Verdict.APPLIED]
 
 LOCKER = """

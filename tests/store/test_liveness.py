@@ -7,10 +7,14 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from perdure.store.sqlite.liveness import Watch, boot_now
 from perdure.store.sqlite.sidecar import Lock, Sidecar, process_started
-from tests.store.children import child, vandalise
+from tests.servers.behind import vandalise
+from tests.store.children import child, found_dead
 
+on_sqlite = pytest.mark.only("sqlite")
 SECOND = 1_000_000
 WORKER = """
 bench = Bench(lambda: open_store(sys.argv[1], durability="process"))
@@ -26,33 +30,33 @@ def renew(process, lease):
     return process.hear()
 
 
-def test_a_killed_worker_is_dead_at_once(bench):
+def test_a_killed_worker_is_dead_before_its_lease_ends(bench, store):
     observer = bench.worker()
-    with child(WORKER, bench.store.path) as process:
+    with child(WORKER, store) as process:
         key = int(process.hear()[0])
         assert bench.store.dead_workers(observer, grace=SECOND) == []
         process.kill()
-        assert bench.store.dead_workers(observer, grace=SECOND) == [key]
+        assert found_dead(bench.store, observer) == [key]
 
 
-def test_children_of_a_killed_worker_do_not_keep_it_alive(bench):
+def test_children_of_a_killed_worker_do_not_keep_it_alive(bench, store):
     code = WORKER.replace(
         "say(key)",
         """
 import subprocess
-child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=sys.stderr, close_fds=False)
+child = subprocess.Popen(["sleep", "60"], stdout=sys.stderr, close_fds=False)
 say(key, child.pid)
 """,
     )
     observer = bench.worker()
-    with child(code, bench.store.path) as process:
+    with child(code, store) as process:
         key, grandchild = map(int, process.hear())
         process.kill()
-        assert bench.store.dead_workers(observer, grace=SECOND) == [key]
+        assert found_dead(bench.store, observer) == [key]
         os.kill(grandchild, signal.SIGKILL)
 
 
-def test_a_forked_child_is_not_the_worker(bench):
+def test_a_forked_child_is_not_the_worker(bench, store):
     code = WORKER.replace(
         "say(key)",
         """
@@ -65,17 +69,17 @@ say(key)
 """,
     )
     observer = bench.worker()
-    with child(code, bench.store.path) as process:
+    with child(code, store) as process:
         key = int(process.hear()[0])
         assert bench.store.dead_workers(observer, grace=SECOND) == []
         process.kill()
-        assert bench.store.dead_workers(observer, grace=SECOND) == [key]
+        assert found_dead(bench.store, observer) == [key]
 
 
-def test_a_stopped_worker_is_dead_only_after_a_grace_with_the_same_beat(bench):
+def test_a_stopped_worker_is_dead_only_after_a_grace_with_the_same_beat(bench, store):
     observer = bench.worker()
     grace = SECOND // 10
-    with child(WORKER, bench.store.path) as process:
+    with child(WORKER, store) as process:
         key = int(process.hear()[0])
         assert renew(process, 1) == ["1"]
         process.signal(signal.SIGSTOP)
@@ -99,6 +103,7 @@ def test_a_held_lock_under_a_live_lease_is_alive_however_long_its_beat_stands_st
         assert bench.store.dead_workers(observer, grace=0) == []
 
 
+@on_sqlite
 def test_an_observer_that_was_stopped_itself_has_seen_nothing(bench):
     observer, other = bench.worker(), bench.worker()
     bench.store.renew(other, 0, 7)
@@ -111,6 +116,7 @@ def test_an_observer_that_was_stopped_itself_has_seen_nothing(bench):
     assert bench.store.dead_workers(observer, grace=grace) == [other]
 
 
+@on_sqlite
 def test_a_worker_that_takes_over_after_a_grace_looks_again_for_each_beat(bench):
     observer, other = bench.worker(), bench.worker()
     watch = bench.store._workers._watches.setdefault(observer, Watch())
@@ -120,19 +126,21 @@ def test_a_worker_that_takes_over_after_a_grace_looks_again_for_each_beat(bench)
         assert bench.store.dead_workers(observer, grace=10 * SECOND) == []
 
 
+@on_sqlite
 def test_a_worker_of_another_boot_is_dead(bench):
     observer, other = bench.worker(), bench.worker()
     vandalise(bench.store.path, "UPDATE workers SET boot = 'earlier' WHERE worker_key = ?", other)
     assert bench.store.dead_workers(observer, grace=SECOND) == [other]
 
 
-def test_a_held_run_whose_worker_has_no_row_is_taken(bench):
+def test_a_held_run_whose_worker_has_no_row_is_taken(bench, store):
     observer, held = bench.worker(), bench.hold()
-    vandalise(bench.store.path, "DELETE FROM workers WHERE worker_key = ?", held.worker)
+    vandalise(store, "DELETE FROM workers WHERE worker_key = ?", held.worker)
     assert bench.store.dead_workers(observer, grace=SECOND) == [held.worker]
     assert [taken.run_key for taken in bench.store.reclaim(observer, [held.worker], cap=5)] == [held.key]
 
 
+@on_sqlite
 def test_a_lock_file_that_was_replaced_proves_nothing(bench):
     observer, live, late = bench.worker(), bench.worker(), bench.worker()
     bench.store.renew(late, 0, 2)
@@ -144,6 +152,7 @@ def test_a_lock_file_that_was_replaced_proves_nothing(bench):
     assert rows[live] == Sidecar(bench.store.path).mark() != rows[late]
 
 
+@on_sqlite
 def test_each_renewal_locks_again_what_something_dropped(bench):
     key = bench.worker()
     (row,) = bench.store.list_workers()
@@ -160,6 +169,7 @@ def test_each_renewal_locks_again_what_something_dropped(bench):
     assert lock() is Lock.HELD
 
 
+@on_sqlite
 def test_the_lock_file_is_opened_once_per_process(bench):
     key = bench.worker()
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -170,6 +180,7 @@ def test_the_lock_file_is_opened_once_per_process(bench):
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 3
 
 
+@on_sqlite
 def test_other_handles_of_the_process_do_not_drop_a_workers_lock(bench):
     key, held = bench.worker(), bench.hold()
     bench.open().close()
@@ -182,6 +193,7 @@ def test_other_handles_of_the_process_do_not_drop_a_workers_lock(bench):
     assert held.worker != key
 
 
+@on_sqlite
 def test_a_retired_workers_byte_is_free(bench):
     key = bench.worker()
     (row,) = bench.store.list_workers()
@@ -194,6 +206,7 @@ def test_a_process_is_told_from_a_later_one_with_its_number():
     assert process_started(2**22 + 1) == 0
 
 
+@on_sqlite
 def test_what_the_store_knows_better_is_filled_in(bench):
     key = bench.worker()
     (row,) = bench.store.list_workers()

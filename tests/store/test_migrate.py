@@ -10,6 +10,8 @@ from perdure.store.sqlite.connect import connect
 from perdure.store.sqlite.schema import MIGRATIONS, migrate
 from tests.store.children import child
 
+pytestmark = pytest.mark.only("sqlite")
+
 SECOND = Migration(2, "colour", "PRAGMA user_version = 2; ALTER TABLE runs ADD COLUMN colour TEXT;")
 
 

@@ -9,6 +9,8 @@ import pytest
 from perdure.store.protocol import Route
 from perdure.store.sqlite.sql import QUERIES
 
+pytestmark = pytest.mark.only("sqlite")
+
 PLANNED = sorted(name for name, sql in QUERIES.items() if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", sql))
 BIG = r"SCAN (runs|events|inbox|artifacts|artifact_uses|r|e|i)\b"
 
@@ -28,6 +30,10 @@ def test_no_query_walks_through_a_big_table(name, bench):
 @pytest.mark.parametrize(
     ("name", "index"),
     [
+        ("claim_refused", "runs_refused (route=? AND refused=? AND rank>?)"),
+        ("refused_ready", "runs_refused (route=? AND refused=? AND rank>?)"),
+        ("any_claimable", "runs_refused (route=? AND refused=? AND rank>?)"),
+        ("living_builds", "worker_routes_route (route=?)"),
         ("claim_ready", "runs_ready (route=? AND rank>?)"), ("claim_suspect", "runs_suspect (route=? AND rank>?)"),
         ("promote_due", "runs_due (route=? AND wake_at<?)"), ("next_due", "runs_due (route=? AND wake_at>?)"),
         ("any_claimable", "runs_due (route=? AND wake_at<?)"), ("any_claimable", "runs_ready (route=? AND rank>?)"),
@@ -78,3 +84,9 @@ def test_a_claim_costs_the_same_behind_any_number_of_other_runs(bench):
     for claim in bench.store.claim_runs(others, [Route("other")], 500):
         bench.store.request_cancel(claim.row.run_key, "history")
     assert cost() < 1.5 * alone
+    new = bench.worker(build="new")
+    bench.create_many(500, "refused")
+    for claim in bench.claim(worker, 500):
+        bench.store.refuse_run(claim.row.run_key, claim.row.epoch, "", b"{}")
+    assert cost() < 2 * alone
+    assert len(bench.claim(new, 500)) == 500

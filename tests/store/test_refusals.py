@@ -12,7 +12,7 @@ from perdure.errors import NotAStore, StoreCorrupt, StoreError, StoreReadOnly, S
 from perdure.store.open import open_store
 from perdure.store.sqlite import files
 from perdure.testing.store_suite import Bench
-from tests.store.children import vandalise
+from tests.servers.behind import vandalise
 
 
 def folder(path):

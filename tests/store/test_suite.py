@@ -6,7 +6,7 @@ from perdure.testing.store_suite import CASES
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_sqlite(case, bench):
+def test_store(case, bench):
     case(bench)
 
 

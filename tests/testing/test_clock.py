@@ -9,6 +9,7 @@ import pytest
 import perdure
 from perdure import Engine, workflow
 from perdure.errors import DefinitionError
+from perdure.model.records import Kind
 from perdure.testing import ManualClock
 
 
@@ -158,3 +159,66 @@ async def wait_for_it(*, ctx: perdure.StepContext = perdure.INJECTED) -> None:
 async def waits() -> None:
     await wait_for_it()
     await perdure.sleep("1d")
+
+
+@perdure.step(timeout="30s", retry=perdure.Retry(max_attempts=2, initial_delay=0))
+async def stands_still(*, ctx: perdure.StepContext[list] = perdure.INJECTED) -> str:
+    began = ctx.tools[ctx.attempt - 1]
+    began.set()
+    if ctx.attempt == 1:
+        await asyncio.get_running_loop().create_future()
+    return f"attempt {ctx.attempt}"
+
+
+@perdure.step(timeout="30s")
+def waits_to_be_aborted(*, ctx: perdure.StepContext[threading.Event] = perdure.INJECTED) -> str:
+    ctx.tools.set()
+    while not ctx.cancelled:
+        pass
+    return "too late"
+
+
+@workflow
+async def times_out() -> str:
+    return await stands_still()
+
+
+@workflow
+async def times_out_on_a_thread() -> str:
+    try:
+        return await waits_to_be_aborted.aio()
+    except TimeoutError as error:
+        return type(error).__name__
+
+
+def test_the_timeout_of_a_body_comes_with_the_clock(tmp_path):
+    async def main():
+        clock, begins = ManualClock(), [asyncio.Event(), asyncio.Event()]
+        options = {"workflows": [times_out], "tools": begins, "clock": clock, "durability": "process"}
+        async with Engine(tmp_path / "x.db", **options) as engine:
+            handle = await engine.enqueue(times_out)
+            await begins[0].wait()
+            clock.advance("29s")
+            await turn()
+            assert clock.next_due() == datetime(2030, 1, 1, 12, 0, 30, tzinfo=UTC)
+            assert not begins[1].is_set()
+            clock.advance("1s")
+            assert await handle.result() == "attempt 2"
+            assert clock.next_due() is None  # nothing is left of the timeout of a body that has ended in time
+            failed = [event async for event in handle.events() if event.kind == Kind.STEP_FAILED]
+            assert [event.took for event in failed] == [30_000_000]
+
+    asyncio.run(main())
+
+
+def test_the_timeout_of_a_body_on_a_thread_comes_with_the_clock(tmp_path):
+    async def main():
+        clock, began = ManualClock(), threading.Event()
+        options = {"workflows": [times_out_on_a_thread], "tools": began, "clock": clock, "durability": "process"}
+        async with Engine(tmp_path / "x.db", **options) as engine:
+            handle = await engine.enqueue(times_out_on_a_thread)
+            assert await asyncio.to_thread(began.wait, 10)
+            clock.advance("30s")
+            assert await handle.result() == "StepTimeout"
+
+    asyncio.run(main())

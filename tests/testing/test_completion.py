@@ -7,7 +7,7 @@ import pytest
 import perdure
 from perdure import Engine, step, workflow
 from perdure.errors import ColourError
-from perdure.testing import CommitPoints, ManualClock, run_to_completion
+from perdure.testing import CommitPoints, ManualClock, explore_crashes, run_to_completion
 from tests.testing import planted
 
 
@@ -74,3 +74,26 @@ def test_an_engine_takes_an_open_store_and_leaves_it_open(tmp_path):
             return store.get_run("r2").status.word
 
     assert asyncio.run(main()) == "completed"
+
+
+@step(timeout="50ms")
+async def never_ends() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+@workflow
+async def gives_up() -> str:
+    await perdure.sleep("1d")
+    try:
+        await never_ends()
+    except TimeoutError as error:
+        return type(error).__name__
+    return "it ended"
+
+
+def test_a_step_that_hangs_times_out_since_nobody_moves_the_clock_meanwhile(tmp_path):
+    assert run_to_completion(gives_up, store=tmp_path) == "StepTimeout"
+
+
+def test_a_step_that_hangs_times_out_in_an_exploration_as_well():
+    assert explore_crashes(gives_up).safe

@@ -13,16 +13,7 @@ from perdure.model.records import Kind, Verdict
 from perdure.store.open import open_store
 from perdure.testing import UnsafeWorkflow, explore_crashes
 from tests.testing import planted
-
-
-class Wrapper:
-    """A store that is as good as the one inside."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
+from tests.wrapper import Wrapper
 
 
 class Forgetful(Wrapper):

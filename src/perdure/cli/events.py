@@ -9,6 +9,7 @@ import click
 
 from perdure import describe
 from perdure.cli.exits import Exit
+from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, read_log
 from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
 from perdure.cli.telling import COLUMNS, Teller
@@ -35,7 +36,9 @@ TICK = 0.05
 def events(run: str, *, follow: bool, after: int, store: str | None, as_json: bool) -> Exit:
     """Print a run's event log.
 
-    With --json one event a line.
+    With --json one event a line. With --follow it ends (exit code 0) when the run has completed, failed or was
+    cancelled; of a run that is blocked or paused stderr says so, once and with the reason, and the following goes on:
+    somebody may resume it.
     """
     with existing_store(store) as opened:
         row = find_run(opened, run)
@@ -65,16 +68,22 @@ def tell(
 
 
 def following(store: Store, row: RunRow) -> Iterator[list[Event]]:
-    """Iterate over a run's events as they are committed, until it has ended or is blocked."""
-    after = 0
+    """Iterate over a run's events as they are committed, until it has ended; say when it waits for a person."""
+    after, said = 0, 0
     while True:
         # The row first: what ended it is in the log by then.
-        status = store.get_runs([row.run_key])[0].status
+        row = store.get_runs([row.run_key])[0]
         page = read_log(store, row, after)
         if page:
             after = page[-1].seq
             yield page
-        if status.terminal or status is Status.BLOCKED:
+        if row.status.terminal:
             return
+        if row.status in {Status.BLOCKED, Status.PAUSED} and row.seq != said:
+            said = row.seq
+            say(
+                f"run {row.run_id} is {row.status.word}" + (f": {row.reason}" if row.reason else ""),
+                f"nothing more comes before `perdure resume {row.run_id}`, or `cancel`; still following",
+            )
         while not store.changed():
             time.sleep(TICK)

@@ -29,6 +29,7 @@ COMMANDS = {
     "cancel": "perdure.cli.control",
     "resume": "perdure.cli.control",
     "export": "perdure.cli.exports",
+    "db": "perdure.cli.databases",
 }
 """Every command, in the order of the help, and the module it is in; modules are loaded when they are needed."""
 

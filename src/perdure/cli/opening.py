@@ -12,7 +12,7 @@ from perdure.config import default_store
 from perdure.errors import RunNotFound, StoreUnreachable
 from perdure.operations import Operations
 from perdure.runtime.worker import Limits
-from perdure.store.open import open_store, store_path
+from perdure.store.open import is_postgres, open_store, store_path
 from perdure.store.protocol import PAGE, Filter
 
 if TYPE_CHECKING:
@@ -43,14 +43,17 @@ def existing_store(target: str | None) -> Generator[Store, None, None]:
         StoreUnreachable: there is none.
         StoreError: it cannot be opened.
     """
-    path = store_path(target or default_store())
-    if not path.exists() or path.stat().st_size == 0:
-        raise StoreUnreachable(
-            f"there is no store at {path}",
-            store=str(path),
-            advice="name one with --store or PERDURE_STORE; it is made by the first run, engine or worker that uses it",
-        )
-    store = open_store(path, create=False)
+    address = target or default_store()
+    if not is_postgres(address):
+        path = store_path(address)
+        if not path.exists() or path.stat().st_size == 0:
+            raise StoreUnreachable(
+                f"there is no store at {path}",
+                store=str(path),
+                advice="name one with --store or PERDURE_STORE; "
+                "it is made by the first run, engine or worker that uses it",
+            )
+    store = open_store(address, create=False)
     try:
         yield store
     finally:

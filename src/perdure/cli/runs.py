@@ -14,6 +14,7 @@ from perdure.cli.options import debug_option, json_option, print_json, screen, s
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, count, span, state_of, status_part
 from perdure.model.records import Status
+from perdure.operations import codeless
 from perdure.store.protocol import Filter
 
 if TYPE_CHECKING:
@@ -52,24 +53,32 @@ def runs(*, status: tuple[str, ...], workflow: str | None, limit: int, store: st
         found = list(islice(all_runs(opened, where), limit + 1))
         now = opened.now()
         alive = live_workers(opened)
+        without_code = codeless(opened, found)
     shown, more = found[:limit], len(found) > limit
     if as_json:
         for one in shown:
-            print_json(describe.row(one), one_line=True)
+            print_json(describe.row(one, codeless=one.run_key in without_code), one_line=True)
         return Exit.OK
     out = screen()
     if not shown:
         out.line(Part("no runs" + (" like that" if status or workflow else " yet"), "dim"))
         return Exit.OK
-    out.table(
-        COLUMNS, [_row(one, now, is_dead=one.worker_key is not None and one.worker_key not in alive) for one in shown]
-    )
+    rows = [
+        _row(one, now, _trouble(one, is_held=one.worker_key in alive, is_codeless=one.run_key in without_code))
+        for one in shown
+    ]
+    out.table(COLUMNS, rows)
     if more and out.is_terminal:
         out.line(Part(f"… and more; these are the newest {count(limit, 'run')}: --limit shows others", "dim"))
     return Exit.OK
 
 
-def _row(run: RunRow, now: int, *, is_dead: bool) -> tuple[Cell, ...]:
+def _trouble(run: RunRow, *, is_held: bool, is_codeless: bool) -> str:
+    told = ["its process is gone"] if run.worker_key is not None and not is_held else []
+    return ", ".join(told + ["no worker has its code"] * is_codeless)
+
+
+def _row(run: RunRow, now: int, trouble: str) -> tuple[Cell, ...]:
     took = span(run.ended_at - run.created_at) if run.ended_at is not None else ""
     return (
         run.run_id,
@@ -77,5 +86,5 @@ def _row(run: RunRow, now: int, *, is_dead: bool) -> tuple[Cell, ...]:
         status_part(run.status),
         Part(ago(run.created_at, now), "dim"),
         Part(took, "dim"),
-        Part("its process is gone", "warn") if is_dead else Part(state_of(run, now), "dim"),
+        Part(trouble, "warn") if trouble else Part(state_of(run, now), "dim"),
     )

@@ -16,6 +16,7 @@ from perdure.cli.words import STEP_MARKS, STEP_STYLES, ago, compact, count, day_
 from perdure.model import payloads
 from perdure.model.history import fold
 from perdure.model.records import Kind, Status
+from perdure.operations import codeless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,7 @@ class Seen:
     view: RunView
     workers: dict[int, WorkerRow]
     now: int
+    is_codeless: bool
 
     @property
     def holder(self) -> WorkerRow | None:
@@ -87,7 +89,8 @@ def show(run: str, *, store: str | None, as_json: bool) -> Exit:
     if as_json:
         holder = seen.holder
         told = None if holder is None else describe.worker(holder, alive=True)
-        print_json({**describe.run(seen.row, seen.events, view=seen.view, holder=told), "notes": list(notes(seen))})
+        told_run = describe.run(seen.row, seen.events, view=seen.view, holder=told, codeless=seen.is_codeless)
+        print_json({**told_run, "notes": list(notes(seen))})
     else:
         show_run(screen(), seen)
     return Exit.OK
@@ -97,7 +100,8 @@ def look(store: Store, run_id: str) -> Seen:
     """Read a run."""
     row = find_run(store, run_id)
     events = read_log(store, row)
-    return Seen(row, events, fold(events), live_workers(store), store.now())
+    is_codeless = row.run_key in codeless(store, [row])
+    return Seen(row, events, fold(events), live_workers(store), store.now(), is_codeless)
 
 
 def show_run(out: Screen, seen: Seen) -> None:
@@ -210,11 +214,17 @@ def notes(seen: Seen) -> Iterator[str]:
             yield "The process that executed it is gone; the next worker, or the same call, goes on where it was."
         if not seen.workers:
             yield f"No worker is running on this store: nobody executes {row.workflow} now."
-        elif row.worker_key is None:
+        elif seen.is_codeless:
             yield (
-                f"{count(len(seen.workers), 'worker')} running, and none has taken it: perhaps none has "
-                f"{row.workflow}, version {row.version}."
+                f"{count(len(seen.workers), 'worker')} running, and none has the code for it: "
+                f"{row.workflow}, version {row.version}. It is left alone; it can be cancelled."
             )
+        elif row.worker_key is None:
+            yield f"{count(len(seen.workers), 'worker')} running, and none has taken it yet."
+    if describe.is_open(status):
+        for refusal in describe.refusals(seen.events):
+            said = describe.refusal(refusal)
+            yield f"Build {said['build']} has refused it and leaves it to other builds: {said['reason']}"
 
 
 __all__ = ["look", "show", "show_run"]

@@ -137,7 +137,8 @@ def _resumed(event: Event, now: int) -> str:
 def _drift(event: Event, now: int) -> str:
     del now
     said = payloads.fields(event.payload)
-    return f"{said.get('key')}: recorded {said.get('recorded')}, found {said.get('found')}"
+    what = f"{said.get('key')}: recorded {said.get('recorded')}, found {said.get('found')}"
+    return f"build {said.get('build')}: {what if said.get('found') else said.get('reason')}"
 
 
 def _kept_artifact(event: Event, now: int) -> str:

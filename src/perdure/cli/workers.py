@@ -17,7 +17,7 @@ from perdure.cli.options import debug_option, store_option
 from perdure.cli.words import count
 from perdure.config import default_store
 from perdure.engine import Engine
-from perdure.store.open import store_path
+from perdure.store.open import store_name
 
 if TYPE_CHECKING:
     from perdure.workflow import Workflow
@@ -67,7 +67,7 @@ def worker(
             lease=lease,
             heartbeat=heartbeat,
         )
-        what = f"{_names(workflows)} from {store_path(target)}"
+        what = f"{_names(workflows)} from {store_name(target)}"
     else:
         what = targets[0]
     handler = _log_to_stderr()

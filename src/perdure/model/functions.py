@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.errors import DefinitionError
@@ -15,7 +14,7 @@ from perdure.model.keys import task_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType
+    from types import FrameType
 
 _CONTEXT = re.compile(r"(?:^|\.)(StepContext|RunContext)(?:\[|$)")
 
@@ -175,39 +174,3 @@ def _text(annotation: object) -> str:
     if annotation is inspect.Parameter.empty:
         return ""
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-
-
-def build_of(fn: Callable[..., Any]) -> str:
-    """Return a hash of what a function's code does, wrappers included.
-
-    Comments, line numbers, file names and docstrings do not count; the Python version does, as bytecode is its own.
-    """
-    digest = sha256()
-    seen: set[int] = set()
-    while id(fn) not in seen:
-        seen.add(id(fn))
-        code: CodeType | None = getattr(fn, "__code__", None)
-        if code is not None:
-            digest.update(_code(code, documented=fn.__doc__).encode("utf-8", "surrogatepass"))
-        fn = getattr(fn, "__wrapped__", fn)
-    return digest.hexdigest()[:16]
-
-
-def _code(code: CodeType, documented: str | None = None) -> str:
-    """Return a text that is equal for equal code, in every process."""
-    constants = [_constant(c) for c in code.co_consts if not (documented is not None and c == documented)]
-    parts = (
-        code.co_name, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,
-        code.co_varnames, code.co_cellvars, code.co_freevars, code.co_names, code.co_code.hex(), constants,
-    )  # fmt: skip
-    return repr(parts)
-
-
-def _constant(value: object) -> str:
-    if inspect.iscode(value):
-        return _code(value)
-    if isinstance(value, frozenset):  # its order hangs on the process's hash seed
-        return f"frozenset({sorted(_constant(v) for v in value)})"
-    if isinstance(value, tuple):
-        return f"({', '.join(_constant(v) for v in value)})"
-    return repr(value)

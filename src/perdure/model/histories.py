@@ -8,7 +8,7 @@
                  "payload", "args" (base64), "hash" (hexadecimal)}, …],
      "artifacts": {hash (hexadecimal): base64}}
 
-The hash chain goes through it, so a changed document is found as a changed store is.
+The hash chain goes through it, so a changed document is found as a changed store is. Other keys are ignored.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ run_completed   payload: the output
 run_failed      {"steps": [keys of the failures that came out], "attempts": [the last of each], "failure": …}
 run_cancelled   {"reason", "failure": … if cleaning up failed}
 run_blocked     {"code", "reason"}
-drift_found     {"key", "recorded", "found", "build"}
+drift_found     {"code", "key", "recorded", "found", "build", "reason"}
 progress        the value
 artifact_kept   {"name", "size", "hash"}
 """

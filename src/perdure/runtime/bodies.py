@@ -7,6 +7,7 @@ import logging
 import sys
 from contextvars import Context
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perdure.context import StepContext, enter_step
@@ -62,7 +63,7 @@ class Body:
         self.attempt = call.attempt
         self.abort: Abort | None = None
         self.task: asyncio.Task[Any] | None = None
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: Any = None
         self.value: Any = None
         self.error: BaseException | None = None
         self.settled = False
@@ -105,7 +106,7 @@ class Body:
                 self.task = task = host.loop.create_task(coro, context=self.context)
             task.add_done_callback(self._task_done)
         if timeout is not None:
-            self.timer = host.loop.call_later(timeout, self.request_abort, Abort.TIMEOUT)
+            self.timer = host.call_later(timeout, partial(self.request_abort, Abort.TIMEOUT))
 
     def run_here(self, context: StepContext[Any]) -> None:
         """Execute a sync body on the calling thread; ``finished`` is called on the host's loop afterwards."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from perdure.errors import DriftError
+from perdure.errors import DriftError, Undecodable
 
 if TYPE_CHECKING:
     from perdure.context import StepLike
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 SHOWN = 500
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def is_misfit(error: BaseException | None) -> bool:
+    """Whether code and log do not fit each other: then another build may do better, which damage is beyond."""
+    return isinstance(error, (DriftError, Undecodable))
 
 
 def check_arguments(run: Run, step: StepLike, key: str, event: Event, found: bytes) -> None:

@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perdure.errors import DriftError, IntegrityError, NotDurable, NotSerializable, Undecodable
+from perdure.errors import DriftError, IntegrityError, NotDurable, NotSerializable, PerdureError, Undecodable
 from perdure.model import payloads
 from perdure.model.failures import encode_failure, failure_text
 from perdure.model.records import Kind, Status
+from perdure.runtime import drift
 from perdure.runtime.bodies import Abort
+from perdure.runtime.calls import StepCall
 from perdure.runtime.outcomes import settle_body
 
 if TYPE_CHECKING:
@@ -56,30 +58,57 @@ def for_root(run: Run, root: asyncio.Task[Any]) -> Ending:
 
 def settled(run: Run) -> bool:
     """The run must end whatever its code does: let bodies settle and keep what they did; True once all have."""
+    is_misfit = drift.is_misfit(run.verdict)
     if not run.loop.gone:
+        for body in list(run.in_flight.values()):
+            if not is_misfit:
+                body.request_abort(Abort.CANCEL)
+            elif not body.call.step.at_most_once:
+                body.request_abort(Abort.STOP)
         run.host.fibers.unwind(run)
         run.loop.tear()
-        for body in list(run.in_flight.values()):
-            body.request_abort(Abort.CANCEL)
     while run.live:
-        settle_body(run, run.live.popleft())
+        ended = run.live.popleft()
+        # What was only interrupted is done anew by a build that goes on with the run; a cancelled step would not be.
+        if not (is_misfit and (isinstance(ended, StepCall) or ended.aborted)):
+            settle_body(run, ended)
     return not run.in_flight
+
+
+def refused(run: Run) -> bool:
+    """Whether this build gives the run up, because code and log do not fit: another one may do better.
+
+    What its bodies did is kept, so that is written first. A cancel that has come in is delivered instead.
+    """
+    error = run.verdict
+    if not drift.is_misfit(error) or run.cancel_request is not None:
+        return False
+    if run.host.journal.barrier(run):
+        run.drop(None)
+        run.host.owner.run_refused(run)
+    return True
+
+
+def misfit(run: Run) -> bytes:
+    """Payload of ``drift_found``."""
+    error = run.verdict
+    assert isinstance(error, PerdureError)
+    return payloads.note(
+        code=error.code,
+        key=error.fields.get("key"),
+        recorded=_text(error.fields.get("recorded")),
+        found=_text(error.fields.get("found")),
+        build=run.host.build,
+        reason=_reason(error),
+    )
 
 
 def for_verdict(run: Run, error: BaseException) -> Ending:
     """The ending of a run that cannot go on: failed if its code is at fault, blocked if a person has to look."""
     if isinstance(error, (DriftError, IntegrityError, Undecodable)):
-        if isinstance(error, DriftError):
-            run.record(
-                Kind.DRIFT_FOUND,
-                payload=payloads.note(
-                    key=error.fields.get("key"),
-                    recorded=_text(error.fields.get("recorded")),
-                    found=_text(error.fields.get("found")),
-                    build=run.host.build,
-                ),
-            )
-        reason = f"{error.code}: {error}"
+        if drift.is_misfit(error):
+            run.record(Kind.DRIFT_FOUND, payload=misfit(run))
+        reason = _reason(error)
         return Ending(
             Kind.RUN_BLOCKED,
             Status.BLOCKED,
@@ -157,6 +186,10 @@ def waiting_for(run: Run) -> str:
         if where:
             places.append(where + inside)
     return "; ".join(places) or "no task is left"
+
+
+def _reason(error: PerdureError) -> str:
+    return f"{error.code}: {error}"
 
 
 def _text(value: object) -> str | None:

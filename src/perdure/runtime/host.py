@@ -41,6 +41,10 @@ class Owner(Protocol):
         """News for the run came in while it wanted to wait or end: read its inbox."""
         ...
 
+    def run_refused(self, run: Run, /) -> None:
+        """Code and log do not fit (the run's ``verdict``); the run is dropped, its hold is to be ended."""
+        ...
+
     def run_lost(self, run: Run, error: BaseException | None, /) -> None:
         """The run is no longer ours (None), or the store failed under it."""
         ...
@@ -100,3 +104,10 @@ class Host:
             return at(due, self.loop, callback)
         delay = min(max(due - self.clock.now(), 0), CLAMP)
         return self.loop.call_later(delay / 1e6, callback)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Any:
+        """Call back when so much time has passed: what no one who sets the time of day can shorten or lengthen."""
+        later = getattr(self.clock, "call_later", None)
+        if later is not None:
+            return later(seconds, self.loop, callback)
+        return self.loop.call_later(seconds, callback)

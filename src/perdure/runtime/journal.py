@@ -112,11 +112,6 @@ class Journal:
         """Whether nothing is queued or being written."""
         return not (self._pending or self._busy or self._verbs)
 
-    async def drain(self) -> None:
-        """Wait until everything submitted so far is written."""
-        while self._pending or self._busy or self._verbs:
-            await self.call(_nothing, background=True)
-
     def close(self) -> None:
         """Let the thread end; nothing may be submitted any more."""
         self._threads.close()
@@ -202,7 +197,7 @@ class Journal:
             if kept:
                 logger.warning("the store cannot be written, trying again in %.2f s: %s", self._pause, job.error)
                 self._busy = True
-                self._loop.call_later(self._pause, self._again, kept)
+                self._loop.call_later(self._pause, self._commit_on_thread, kept)
                 self._pause = min(2 * self._pause, RETRY_MOST)
                 return
         else:
@@ -210,9 +205,6 @@ class Journal:
             for run in job.batch:
                 run.unwritable(job.error)
         self._flush()
-
-    def _again(self, batch: dict[Run, CommitItem]) -> None:
-        self._commit_on_thread(batch)
 
     def _verb_done(self, verb: _Verb) -> None:
         self._busy = False
@@ -339,7 +331,3 @@ class _Verb:
             self.future.set_exception(self._error)
         else:
             self.future.set_result(self._result)
-
-
-def _nothing() -> None:
-    pass

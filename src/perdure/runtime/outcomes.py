@@ -10,6 +10,7 @@ from perdure.model.failures import decode_failure, encode_failure
 from perdure.model.records import Event, Kind
 from perdure.model.retry import jitter_unit, next_delay
 from perdure.runtime.calls import StepCall
+from perdure.runtime.drift import is_misfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
                 now=now,
             )
             return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)
-    aborting = call.cancelled or run.verdict is not None
+    aborting = call.cancelled or (run.verdict is not None and not is_misfit(run.verdict))
     if aborting and ended.aborted:
         future = call.let_go()
         run.record(Kind.STEP_CANCELLED, key, attempt=attempt, took=took, args=args)

@@ -164,6 +164,11 @@ class _Stage:
         self.quiet.set()
         return False
 
+    def run_refused(self, run: Run) -> None:
+        """The code departs from the log: ``run.verdict`` says where."""
+        del run
+        self.quiet.set()
+
     def run_lost(self, run: Run, error: BaseException | None) -> None:
         """A fault of ours has ended the execution."""
         del run

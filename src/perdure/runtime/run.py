@@ -192,7 +192,7 @@ class Run:
             if loop.poison is not None and self.verdict is None:
                 self.verdict = loop.poison
             if self.verdict is not None:
-                if not endings.settled(self):
+                if not endings.settled(self) or endings.refused(self):
                     return
                 self._write_end(endings.for_verdict(self, self.verdict))
                 continue

@@ -7,11 +7,14 @@ late, which runs are still its own.
 from __future__ import annotations
 
 import logging
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
+from perdure.errors import StoreError
 from perdure.model.payloads import fields
 from perdure.model.records import InboxKind
 from perdure.runtime import points
+from perdure.runtime.threads import Threads
 from perdure.runtime.watch import TICK
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from perdure.store.protocol import Store
 
 logger = logging.getLogger("perdure.worker")
+
+LOOK = 0.1
+"""Seconds between looks for dead workers in a store that is not inline."""
 
 STARTED_AFTER = 100_000
 """µs after which a body in flight is noted in the log."""
@@ -57,6 +63,9 @@ class Vigil:
         self._grace = round(heartbeat * 1e6)
         self._cap = cap
         self._reclaiming = False
+        self._looking = False
+        self._look_again = 0.0
+        self._threads = Threads(host.loop, 1, "perdure-vigil")
         self.closing = False
         """A worker that is about to stop takes nothing from others any more."""
 
@@ -74,9 +83,32 @@ class Vigil:
 
     def look_for_dead(self) -> None:
         """Take the runs of workers that died."""
-        if self._reclaiming or self.closing:
+        if self._reclaiming or self._looking or self.closing:
             return
-        dead = self._store.dead_workers(self._worker.key, grace=self._grace)
+        if self._store.inline:
+            self._reclaim(self._store.dead_workers(self._worker.key, grace=self._grace))
+            return
+        # Where a look takes a while it is not made on the loop, nor at every tick.
+        now = self._host.loop.time()
+        if now < self._look_again:
+            return
+        self._look_again = now + LOOK
+        self._looking = True
+        self._threads.submit(_Look(self._store, self._worker.key, self._grace, self._looked), copy_context(), None)
+
+    def _looked(self, look: _Look) -> None:
+        self._looking = False
+        if look.error is not None:
+            logger.info("dead workers could not be looked for: %s", look.error)
+        elif not self.closing:
+            self._reclaim(look.dead)
+
+    def close(self) -> None:
+        """Let the thread end; nothing is looked for any more."""
+        self.closing = True
+        self._threads.close()
+
+    def _reclaim(self, dead: list[int]) -> None:
         if not dead:
             return
         self._reclaiming = True
@@ -132,3 +164,28 @@ class Vigil:
     def _reach(self, point: str) -> None:
         if self._host.reached is not None:
             self._host.reached(point)
+
+
+class _Look:
+    """A look for dead workers, on a thread of its own: commits do not wait for it, nor it for them."""
+
+    __slots__ = ("_grace", "_key", "_store", "_then", "dead", "error")
+
+    def __init__(self, store: Store, key: int, grace: int, then: Callable[[_Look], object]) -> None:
+        self._store, self._key, self._grace, self._then = store, key, grace, then
+        self.dead: list[int] = []
+        self.error: StoreError | None = None
+
+    def run_here(self, _argument: object) -> None:
+        """Look, on the thread."""
+        try:
+            self.dead = self._store.dead_workers(self._key, grace=self._grace)
+        except StoreError as error:
+            self.error = error
+        except Exception as error:  # a fault of ours must not end the looking for good
+            logger.critical("dead workers could not be looked for", exc_info=True)
+            self.error = StoreError(str(error))
+
+    def finished(self) -> None:
+        """Tell the vigil, on its loop."""
+        self._then(self)

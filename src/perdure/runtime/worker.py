@@ -18,15 +18,17 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import PerdureError, StoreError
+from perdure.model.builds import build_of_all
 from perdure.model.ids import worker_key
 from perdure.model.payloads import note
-from perdure.model.records import Status, WorkerRow
+from perdure.model.records import Kind, Status, WorkerRow
 from perdure.runtime import asyncgens, points
 from perdure.runtime.alarm import Alarm
 from perdure.runtime.bodies import Abort
 from perdure.runtime.fibers import Fibers
 from perdure.runtime.heartbeat import Heartbeat
 from perdure.runtime.host import Host
+from perdure.runtime.refusing import Refusing
 from perdure.runtime.run import Run
 from perdure.runtime.threads import Threads
 from perdure.runtime.vigil import Vigil
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from perdure.model.clock import Clock
-    from perdure.model.records import Claim
+    from perdure.model.records import Claim, Event
     from perdure.runtime.journal import Journal
     from perdure.runtime.watch import Watch
     from perdure.store.protocol import Store
@@ -110,10 +112,13 @@ class Worker:
             self,
             tools,
             reached,
-            build=next((d.build for d in definitions.values()), ""),
+            build=build_of_all((name, version, d.build) for (name, version), d in definitions.items()),
         )
         self.key = 0
         self.running: dict[int, Run] = {}
+        self._refusing = Refusing(
+            store, journal, self.host, every=limits.heartbeat, holds=self._still_holds, done=self._refused
+        )
         self._vigil = Vigil(self, self.host, store, journal, heartbeat=limits.heartbeat, cap=limits.crash_cap)
         self._suspended: OrderedDict[int, Run] = OrderedDict()
         self._heartbeat: Heartbeat | None = None
@@ -167,7 +172,9 @@ class Worker:
         )
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         self._facts = note(worker=self._name, pid=os.getpid(), python=python, build=self.host.build)
-        await self._journal.call(lambda: self._store.register_worker(row))
+        # One that executes a single run serves nobody else.
+        served = () if self._only else self._routes
+        await self._journal.call(lambda: self._store.register_worker(row, served))
         self._heartbeat = Heartbeat(
             self._store,
             self._clock,
@@ -254,9 +261,9 @@ class Worker:
 
     async def tick(self) -> int:
         """Make one pass and wait for what it claimed; returns how many runs that were."""
-        dead = self._store.dead_workers(self.key, grace=round(self._limits.heartbeat * 1e6))
+        key, cap, grace = self.key, self._limits.crash_cap, round(self._limits.heartbeat * 1e6)
+        dead = await self._journal.call(lambda: self._store.dead_workers(key, grace=grace))
         if dead:
-            key, cap = self.key, self._limits.crash_cap
             await self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap))
         count = 0
         # Not as often as slots are refilled: what is enqueued meanwhile is the next pass's.
@@ -350,6 +357,22 @@ class Worker:
         """A run must hear its news before it decides."""
         self._vigil.read_inbox()
 
+    def run_refused(self, run: Run) -> None:
+        """This build cannot go on with a run."""
+        self._refusing.refuse(run)
+
+    def _refused(self, run: Run, events: list[Event]) -> None:
+        """A refused run's hold has ended."""
+        left = bool(events) and events[-1].kind == Kind.RUN_RELEASED
+        self._free(run)
+        # Where it is left to other builds, only who has no engine besides this one is told; the others go on waiting.
+        if events and (self._only or not left):
+            run.leaving = events[0] if left else events[-1]
+            self._told(run)
+
+    def _still_holds(self, run: Run) -> bool:
+        return self.running.get(run.run_key) is run and not self._ending.is_set()
+
     def run_lost(self, run: Run, error: BaseException | None) -> None:
         """A run ended in memory only."""
         if error is not None:
@@ -412,6 +435,8 @@ class Worker:
         if self._heartbeat is not None:
             self._heartbeat.turned_at = self._clock.monotonic()
         self._vigil.look(changed=changed)
+        if not self._stopping:
+            self._refusing.look()
 
     # -- the lease
 
@@ -532,18 +557,20 @@ class Worker:
             return False
         return all(run.at_rest(now) for run in self.running.values())
 
-    def abandon(self) -> None:
-        """End without a word, as a killed process does; runs are not touched."""
+    def abandon(self) -> list[Run]:
+        """End without a word, as a killed process does; returns the runs it has in memory, which are not touched."""
         self._stopping = self._vigil.closing = True
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
         if self._heartbeat is not None:
             self._heartbeat.stop()
+        self._vigil.close()
         self._threads.close()
         self._fiber_threads.close()
         if self._restore_hooks is not None:
             self._restore_hooks()
+        return [*self.running.values(), *self._suspended.values()]
 
     async def close(self) -> list[Run]:
         """Retire; the heartbeat ends last."""
@@ -562,6 +589,7 @@ class Worker:
             logger.warning("the worker could not retire: %s", error)
         if self._heartbeat is not None:
             self._heartbeat.stop()
+        self._vigil.close()
         self._threads.close()
         self._fiber_threads.close()
         if self._restore_hooks is not None:

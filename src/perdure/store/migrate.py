@@ -23,6 +23,25 @@ class Migration:
     sql: str
 
 
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a look at a database shows, without changing anything.
+
+    Attributes:
+        name: what messages call the store.
+        version: of its schema; 0 if there is none yet.
+        known: the version that this Perdure brings it to.
+        facts: what else is worth knowing, each with its name.
+        problems: what is not as it should be, each a sentence.
+    """
+
+    name: str
+    version: int
+    known: int
+    facts: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...] = ()
+
+
 def load_migrations(folder: Path) -> tuple[Migration, ...]:
     """Read a folder's migrations in their order.
 
@@ -40,18 +59,28 @@ def load_migrations(folder: Path) -> tuple[Migration, ...]:
     return tuple(found)
 
 
-def pending(migrations: tuple[Migration, ...], version: int, *, store: str) -> tuple[Migration, ...]:
+def pending(
+    migrations: tuple[Migration, ...], version: int, *, store: str, least: int | None = None
+) -> tuple[Migration, ...]:
     """Return what a database at ``version`` (0: empty) still lacks.
 
+    Args:
+        migrations: all that this Perdure knows.
+        version: what the database is at.
+        store: what messages call it.
+        least: the version that whoever uses the database must know: an older Perdure goes on while newer ones have only
+            added to the schema. By default that is ``version`` itself.
+
     Raises:
-        StoreTooNew: the database is ahead of this Perdure.
+        StoreTooNew: this Perdure does not know enough.
     """
-    if version > len(migrations):
+    known = len(migrations)
+    if (version if least is None else least) > known:
         raise StoreTooNew(
-            f"{store} has schema {version}; this Perdure knows {len(migrations)}",
+            f"{store} has schema {version}; this Perdure knows {known}",
             store=store,
             found=version,
-            known=len(migrations),
+            known=known,
             advice="upgrade Perdure; a newer version has opened this store",
         )
     return migrations[version:]

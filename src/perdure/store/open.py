@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -10,37 +11,117 @@ from perdure.errors import StoreUnreachable
 from perdure.store.protocol import Durability
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from perdure.model.clock import Clock
+    from perdure.store.migrate import Inspection
+    from perdure.store.postgres.store import PostgresStore
     from perdure.store.sqlite.store import SqliteStore
 
 DEFAULT_FILE = "perdure.db"
 """The store's file in a data directory."""
 
 
+POSTGRES = ("postgresql://", "postgres://")
+"""How the URL of a PostgreSQL database begins."""
+
+
 def open_store(
     target: str | Path, *, durability: Durability = "disk", create: bool = True, clock: Clock | None = None
-) -> SqliteStore:
-    """Open the store at ``target``, and create it (with its directory) if it is not there.
+) -> SqliteStore | PostgresStore:
+    """Open the store at ``target``, and create it (with its directory, or schema) if it is not there.
 
     Args:
-        target: a database file, a data directory (then ``perdure.db`` in it), or ``sqlite:///path``. A path that does
-            not exist is a directory if it ends in a separator or has no suffix.
+        target: a database file, a data directory (then ``perdure.db`` in it), ``sqlite:///path`` or
+            ``postgresql://user@host/database``. A path that does not exist is a directory if it ends in a separator or
+            has no suffix. A PostgreSQL URL takes libpq's options and two of its own: ``schema`` (``perdure`` by
+            default) and ``pooled`` (1 behind a pooler in transaction mode, 0 if not; found out by default).
         durability: what "committed" means.
         create: whether a store that does not exist is made.
-        clock: what judges due times; the system's by default.
+        clock: what judges due times; the system's by default, on PostgreSQL the server's.
 
     Raises:
         StoreUnreachable: there is nothing there, or it cannot be opened.
-        NotAStore: the file belongs to something else; it was not touched.
+        NotAStore: the file (or schema) belongs to something else; it was not touched.
         StoreTooNew: a newer Perdure has written it.
-        StoreUnsafe: it lies on a network file system.
+        StoreUnsafe: it could not keep what it promises.
         StoreError: any other fault, by its kind.
     """
+    # Imported here, so that whoever never opens a store of a kind never loads its driver.
+    if is_postgres(target):
+        with _driver():
+            from perdure.store.postgres.store import PostgresStore
+
+        return PostgresStore(str(target), durability=durability, create=create, clock=clock)
+
     path = store_path(target)
-    # Imported here, so that whoever never opens a store never loads SQLite.
     from perdure.store.sqlite.store import SqliteStore
 
     return SqliteStore(path, durability=durability, create=create, clock=clock)
+
+
+def is_postgres(target: str | Path) -> bool:
+    """Whether ``target`` is the URL of a PostgreSQL database."""
+    return isinstance(target, str) and target.startswith(POSTGRES)
+
+
+def inspect_store(target: str | Path) -> Inspection:
+    """Look at the store at ``target``, and make and change nothing.
+
+    Raises:
+        StoreError: there is none, or it cannot be opened.
+    """
+    if is_postgres(target):
+        with _driver():
+            from perdure.store.postgres import inspect as postgres
+        return postgres.inspect(str(target))
+    from perdure.store.sqlite import inspect as sqlite
+
+    return sqlite.inspect(store_path(target))
+
+
+def migration_script(target: str | Path) -> str:
+    """Return the SQL that brings the store at ``target`` up to date, for those who apply it by hand.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    if is_postgres(target):
+        with _driver():
+            from perdure.store.postgres import inspect as postgres
+        return postgres.migration_script(str(target))
+    from perdure.store.sqlite import inspect as sqlite
+
+    return sqlite.migration_script(store_path(target))
+
+
+@contextmanager
+def _driver() -> Generator[None]:
+    """Where PostgreSQL's driver is loaded: say how it is installed if it is not."""
+    try:
+        yield
+    except ImportError as error:
+        # Without its C library, psycopg says so in an ImportError that names no module.
+        if error.name is not None and error.name.partition(".")[0] != "psycopg":
+            raise
+        raise StoreUnreachable(
+            "the driver for PostgreSQL is not installed",
+            detail=str(error),
+            advice="pip install 'perdure[postgres]'",
+        ) from error
+
+
+def store_name(target: str | Path) -> str:
+    """Return what messages call the store at ``target``: its file's absolute path, or its URL without passwords.
+
+    Raises:
+        StoreUnreachable: it is no address of a store.
+    """
+    if is_postgres(target):
+        from perdure.store.postgres.address import parse_address
+
+        return parse_address(str(target)).label
+    return str(store_path(target))
 
 
 def store_path(target: str | Path) -> Path:
@@ -50,19 +131,15 @@ def store_path(target: str | Path) -> Path:
         StoreUnreachable: it names no file: another kind of database, or one in memory.
     """
     text = str(target)
-    if text.startswith(("postgresql://", "postgres://")):
-        raise StoreUnreachable(
-            "this Perdure has no PostgreSQL store",
-            store=text.partition("@")[2] or text,
-            advice="the PostgreSQL extra is not available yet; use a path or sqlite:///path",
-        )
+    if text.startswith(POSTGRES):
+        raise StoreUnreachable("the address is a database's, not a file's", advice="use a path or sqlite:///path")
     scheme, separator, rest = text.partition("://")
     if separator:
         if scheme != "sqlite" or not rest.startswith("/") or "?" in rest:
             raise StoreUnreachable(
                 f"{text!r} is not the address of a store",
                 store=text,
-                advice="write sqlite:///relative.db, sqlite:////absolute.db, or a plain path",
+                advice="write sqlite:///relative.db, sqlite:////absolute.db, postgresql://host/name, or a plain path",
             )
         text = unquote(rest[1:])
     if text in {"", ":memory:"}:
@@ -77,4 +154,13 @@ def store_path(target: str | Path) -> Path:
     return path.resolve()
 
 
-__all__ = ["DEFAULT_FILE", "Durability", "open_store", "store_path"]
+__all__ = [
+    "DEFAULT_FILE",
+    "Durability",
+    "inspect_store",
+    "is_postgres",
+    "migration_script",
+    "open_store",
+    "store_name",
+    "store_path",
+]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from perdure.model.records import (
         Claim,
@@ -92,15 +92,20 @@ class Store(Protocol):
         ...
 
     def changed(self) -> bool:
-        """Whether anyone has committed anything since the last call (a hint; True if unknown)."""
+        """Whether anyone has committed anything since the last call.
+
+        A hint: True if that is unknown, and what others commit may be told a moment later. Never waits.
+        """
         ...
 
     # -- workers
 
-    def register_worker(self, worker: WorkerRow) -> None:
+    def register_worker(self, worker: WorkerRow, routes: Sequence[Route] = ()) -> None:
         """Insert the worker's row, after taking whatever lock proves that its process lives.
 
         ``lease_until`` is given as µs from now; ``boot``, ``sidecar`` and a ``pid_started`` of 0 are filled in.
+        ``routes`` are what it claims of its own accord: it *serves* them for as long as it lives, that is while its row
+        is there, it has neither stopped nor is about to, and its lease is in force.
         """
         ...
 
@@ -121,6 +126,10 @@ class Store(Protocol):
 
     def list_workers(self) -> list[WorkerRow]:
         """All workers that are not known to be gone."""
+        ...
+
+    def served(self) -> set[Route]:
+        """Return the routes that living workers serve; a run of any other has code nowhere, and is left alone."""
         ...
 
     def dead_workers(self, observer: int, *, grace: int) -> list[int]:
@@ -152,7 +161,7 @@ class Store(Protocol):
         """Take up to ``limit`` runs that are due (pending, woken, released), oldest first within their rank.
 
         Promotes what is due by now; appends ``run_claimed`` with ``facts`` as payload; raises each epoch. A worker
-        is given at most one suspect. ``only`` asks for one run.
+        is given at most one suspect, and no run that its build has refused. ``only`` asks for one run.
         """
         ...
 
@@ -170,6 +179,32 @@ class Store(Protocol):
         """Give settled runs back, claimable at once and still ``running``; returns how many were still held."""
         ...
 
+    def refuse_run(self, run_key: int, epoch: int, build: str, payload: bytes) -> list[Event]:
+        """Say for a run's holder that its build cannot go on with it: the code and what is recorded do not fit.
+
+        Appends ``drift_found`` with ``payload``, an object of ``code``, ``reason``, ``build`` and what was found; then,
+        in the same transaction, ends the hold at epoch + 1:
+
+        - ``run_cancelled`` if a cancel was asked for;
+        - ``run_released`` if a living worker of a build that has not refused the run serves its route: it is claimable
+          at once and still ``running``, and by no worker whose build has refused it;
+        - else ``run_blocked`` with ``code`` and ``reason``, which names the builds if there are several.
+
+        Returns the events appended; the very same on a resend; none if the run has another epoch or no holder. The
+        run's crashes stay counted. A build that refused a run is remembered until it is resumed.
+        """
+        ...
+
+    def block_stranded(self, seen: Collection[int]) -> list[int]:
+        """Block refused runs that nobody is left for.
+
+        A run is stranded while nobody holds it and living workers serve its route, all of builds that have refused it.
+        (If nobody serves its route, it is left alone, like every run without code.) Those of ``seen`` that are stranded
+        are blocked, with code and reason of the last ``drift_found``; the others are returned, to be given as ``seen``
+        a little later, so that a build that merely restarts is waited for.
+        """
+        ...
+
     def reclaim(self, observer: int, worker_keys: Sequence[int], *, cap: int) -> list[Reclaimed]:
         """Take the runs of dead workers: count the crash, make them claimable, or block them after ``cap`` crashes."""
         ...
@@ -178,8 +213,11 @@ class Store(Protocol):
         """Cancel: ended at once where nobody holds the run, else asked of its holder; the status found or made."""
         ...
 
-    def resume_run(self, run_key: int, payload: bytes, *, now: int | None = None) -> RunRow:
-        """Make a failed, cancelled or blocked run claimable again: ``run_resumed`` with ``payload``."""
+    def resume_run(self, run_key: int, epoch: int, payload: bytes, *, now: int | None = None) -> RunRow | None:
+        """Make a failed, cancelled or blocked run claimable again, by every build: ``run_resumed`` with ``payload``.
+
+        Only at the epoch seen; else nothing is done and None returned: what the payload says was read before that.
+        """
         ...
 
     def block_run(self, run_key: int, epoch: int, payload: bytes, reason: str) -> bool:

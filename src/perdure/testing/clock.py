@@ -50,9 +50,9 @@ class ManualClock:
     """A clock for tests: ``Engine(clock=ManualClock())``.
 
     A workflow that sleeps for a fortnight goes on after ``clock.advance("14d")``, and no test waits. The time of day
-    moves with ``advance`` and ``set``. The time by which leases end stands still meanwhile (a fortnight that passes in
-    an instant is no reason to take a worker for dead) and moves with ``lapse``. All methods may be called from any
-    thread.
+    moves with ``advance`` and ``set``, and timeouts of steps come with it: a body may take as long as it likes in real
+    time. The time by which leases end stands still meanwhile (a fortnight that passes in an instant is no reason to
+    take a worker for dead) and moves with ``lapse``. All methods may be called from any thread.
     """
 
     def __init__(self, start: datetime = BEGINNING) -> None:
@@ -86,6 +86,10 @@ class ManualClock:
                 return alarm
         _ring([alarm])
         return alarm
+
+    def call_later(self, after: float, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> Alarm:
+        """Have ``callback`` called on ``loop`` once the clock has gone on by ``after`` seconds."""
+        return self.call_at(self._now + micros(after), loop, callback)
 
     # -- moving it
 
@@ -125,7 +129,8 @@ class ManualClock:
     async def pass_time(self, duration: Duration, engine: Engine) -> None:
         """Let time pass as it would: go from one instant at which something is due to the next.
 
-        At each it waits until the engine is idle, so that whatever is set next is set in time.
+        At each it waits until the engine is idle, so that whatever is set next is set in time. A step's body in flight
+        is waited for; to have it time out, use ``advance``.
         """
         until = self._now + micros(duration)
         await engine.idle()
@@ -150,6 +155,25 @@ class ManualClock:
         _ring(due)
 
 
+class RealTimeouts:
+    """A manual clock that somebody moves whenever nothing else happens; steps, which do happen, have real timeouts."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    def now(self) -> int:
+        """The time of day: microseconds since the epoch, UTC."""
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        """Seconds that have lapsed."""
+        return self._clock.monotonic()
+
+    def call_at(self, due: int, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> Alarm:
+        """See ``ManualClock``."""
+        return self._clock.call_at(due, loop, callback)
+
+
 def _ring(alarms: list[Alarm]) -> None:
     here = asyncio._get_running_loop()
     for alarm in alarms:
@@ -164,4 +188,4 @@ def _ring(alarms: list[Alarm]) -> None:
                 alarm.cancel()
 
 
-__all__ = ["BEGINNING", "Alarm", "ManualClock"]
+__all__ = ["BEGINNING", "Alarm", "ManualClock", "RealTimeouts"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.engine import Engine
 from perdure.errors import ColourError
-from perdure.testing.clock import ManualClock
+from perdure.testing.clock import ManualClock, RealTimeouts
 from perdure.testing.process import let_time_pass
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def run_to_completion(
 ) -> R:
     """Run a workflow and return its result, in no time.
 
-    Whenever nothing else happens, the clock goes on to the next timer or retry. The same call resumes the run.
+    Whenever nothing else happens, the clock goes on to the next timer or retry. A step's body takes real time, and so
+    does its timeout. The same call resumes the run.
 
     Args:
         workflow: what to run.
@@ -62,7 +63,8 @@ async def _run(
     run_id: str | None,
     tools: Any,
 ) -> R:
-    async with Engine(store, workflows=[workflow], tools=tools, clock=clock, durability="process") as engine:
+    timed = RealTimeouts(clock)
+    async with Engine(store, workflows=[workflow], tools=tools, clock=timed, durability="process") as engine:
         passing = asyncio.ensure_future(let_time_pass(engine, clock))
         try:
             return await engine.run(workflow, value, run_id=run_id, retry_failed=True)

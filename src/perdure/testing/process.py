@@ -13,10 +13,12 @@ from perdure.context import step_context
 from perdure.engine import Engine
 from perdure.runtime import points
 from perdure.runtime.bodies import Abort
+from perdure.testing.clock import RealTimeouts
 from perdure.testing.mortal import Death, MortalStore, Plan
 
 if TYPE_CHECKING:
     from perdure.runtime.run import Run
+    from perdure.runtime.worker import Worker
     from perdure.store.protocol import Store
     from perdure.testing.clock import ManualClock
     from perdure.testing.mortal import Witness
@@ -44,6 +46,19 @@ class Setting:
     timeout: float
 
 
+class Mortal(Engine):
+    """An engine whose process may die."""
+
+    @property
+    def worker(self) -> Worker | None:
+        """What executes its runs, while it is started."""
+        return self._worker
+
+    def die(self) -> list[Run]:
+        """End without a word; returns the runs that are left in memory."""
+        return self._abandon()
+
+
 @dataclass(slots=True)
 class Process:
     """One process, from its start to its stop or death."""
@@ -60,7 +75,7 @@ class Process:
     worker: int = 0
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _store: MortalStore = field(init=False)
-    _engine: Engine = field(init=False)
+    _engine: Mortal = field(init=False)
     _thread: int = 0
     _runs: list[Run] = field(default_factory=list)
     _tasks: list[asyncio.Task[Any]] = field(default_factory=list)
@@ -77,11 +92,11 @@ class Process:
         self._thread = get_ident()
         self._store = MortalStore(setting.store, setting.witness, self.plan, self._die)
         store: Any = self._store
-        self._engine = Engine(
+        self._engine = Mortal(
             store,
             workflows=[setting.workflow],
             tools=setting.tools,
-            clock=setting.clock,
+            clock=RealTimeouts(setting.clock),
             namespace=setting.namespace,
             reached=self._reached,
         )
@@ -98,8 +113,8 @@ class Process:
     async def _main(self) -> None:
         setting, engine = self.setting, self._engine
         await engine.start()
-        assert engine._worker is not None  # noqa: SLF001 - a process knows its own
-        self.worker = engine._worker.key  # noqa: SLF001
+        assert engine.worker is not None
+        self.worker = engine.worker.key
         passing = asyncio.ensure_future(let_time_pass(engine, setting.clock))
         try:
             await engine.run(setting.workflow, setting.value, run_id=setting.run_id)
@@ -126,7 +141,7 @@ class Process:
     def _body_begins(self) -> None:
         self.bodies += 1
         ctx = step_context()
-        worker = self._engine._worker  # noqa: SLF001
+        worker = self._engine.worker
         assert worker is not None
         step = next(run.in_flight[ctx.key] for run in worker.running.values() if ctx.key in run.in_flight).call.step
         self.setting.witness.began(ctx, at_most_once=step.at_most_once)
@@ -158,15 +173,14 @@ class Process:
 
     def _perish(self) -> None:
         """Leave nothing running, and run nothing: a killed process executes no ``finally``."""
-        engine, loop = self._engine, self._loop
-        worker = engine._worker  # noqa: SLF001
+        loop = self._loop
         loop.set_exception_handler(lambda _loop, _context: None)
         self._tasks = list(asyncio.all_tasks(loop))
-        engine._abandon()  # noqa: SLF001
+        worker = self._engine.worker
+        self._runs = self._engine.die()
         if worker is None:
             return
-        self._runs = [*worker.running.values(), *worker._suspended.values()]  # noqa: SLF001
-        pool = worker._threads  # noqa: SLF001
+        pool = worker.host.threads
         if not pool.wait(PATIENCE):
             for run in self._runs:
                 for body in run.in_flight.values():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from perdure.errors import IntegrityError
 from perdure.model.records import FORMAT, Claim, Event, Kind
 from perdure.store.protocol import PAGE
+from perdure.store.sqlite.builds import open_refusals
 from perdure.store.sqlite.log import DAMAGED, follow, set_aside, tail, tail_of
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.runs import PRIORITY_WEIGHT, get_runs
@@ -28,9 +29,9 @@ _SEQ = itemgetter(1)
 _LAST_EPOCH = 1 << 62
 
 
-def any_claimable(cursor: apsw.Cursor, routes: Sequence[int], now: int) -> bool:
+def any_claimable(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], now: int) -> bool:
     """Whether a claim would find anything; a hint, for which no lock is taken."""
-    return bool(fetch_value(cursor, QUERIES["any_claimable"], (json_list(routes), now)))
+    return bool(fetch_value(cursor, QUERIES["any_claimable"], (json_list(routes), now, worker_key)))
 
 
 def claim_runs(
@@ -72,12 +73,16 @@ def claim_runs(
 
 
 def _candidates(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], limit: int, now: int) -> list[_Candidate]:
+    refusals = open_refusals(cursor, worker_key)
+    listed = json_list(refusals)
     ready: list[_Candidate] = []
     suspects: list[_Candidate] = []
     for route in routes:
         cursor.execute(QUERIES["promote_due"], (route, now, limit, PRIORITY_WEIGHT))
         ready += fetch(cursor, QUERIES["claim_ready"], (route, limit, FORMAT))
-        suspects += fetch(cursor, QUERIES["claim_suspect"], (route, FORMAT))
+        for refusal in refusals:
+            ready += fetch(cursor, QUERIES["claim_refused"], (route, limit, FORMAT, refusal))
+        suspects += fetch(cursor, QUERIES["claim_suspect"], (route, FORMAT, listed))
     if suspects and not _holds_suspect(cursor, worker_key):
         ready.append(min(suspects))
     ready.sort()
@@ -86,7 +91,8 @@ def _candidates(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], lim
 
 def _candidate(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], run_key: int, now: int) -> list[_Candidate]:
     cursor.execute(QUERIES["promote_one"], (run_key, now, PRIORITY_WEIGHT))
-    found = fetch(cursor, QUERIES["claim_one"], (run_key, json_list(routes), FORMAT))
+    listed = json_list(open_refusals(cursor, worker_key))
+    found = fetch(cursor, QUERIES["claim_one"], (run_key, json_list(routes), FORMAT, listed))
     return [row[:5] for row in found if not row[5] or not _holds_suspect(cursor, worker_key)]
 
 

@@ -8,7 +8,7 @@ import apsw
 
 from perdure.errors import StoreError
 from perdure.model.records import Status, Verdict
-from perdure.store.sqlite.faults import REFUSED, OutcomeUnknown, translate
+from perdure.store.sqlite.faults import REFUSED, OutcomeUnknown
 from perdure.store.sqlite.rows import fetch, json_list
 from perdure.store.sqlite.runs import PRIORITY_WEIGHT
 from perdure.store.sqlite.sql import QUERIES
@@ -60,8 +60,7 @@ def _transaction(writer: Writer, items: Sequence[CommitItem]) -> list[Verdict] |
         return None
     except apsw.Error as error:
         writer.rollback()
-        writer.fault(error)
-        raise translate(error, str(writer.path)) from error
+        raise writer.fault(error) from error
     except BaseException:
         writer.rollback()
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
@@ -13,6 +13,7 @@ from perdure.clock import SystemClock
 from perdure.errors import StoreError, StoreReadOnly, StoreUnreachable, StoreUnsafe
 from perdure.store.sqlite import files, guard
 from perdure.store.sqlite.faults import translate, translate_os
+from perdure.store.sqlite.place import Place
 from perdure.store.sqlite.schema import check_format, migrate
 from perdure.store.sqlite.sql import QUERIES
 
@@ -32,10 +33,16 @@ _STATEMENTS = 128
 _opening = threading.RLock()
 
 
-def open_file(
-    path: Path, *, durability: Durability, create: bool, vfs: str | None = None
-) -> tuple[apsw.Connection, bool]:
-    """Return the first connection to a store, its schema up to date, and whether this call made the store.
+class Opened(NamedTuple):
+    """The first connection to a store, its file, and whether it was made just now."""
+
+    connection: apsw.Connection
+    place: Place
+    created: bool
+
+
+def open_file(path: Path, *, durability: Durability, create: bool, vfs: str | None = None) -> Opened:
+    """Open a store's first connection, and bring its schema up to date.
 
     Raises:
         StoreError: see ``perdure.store.open.open_store``.
@@ -58,19 +65,21 @@ def open_file(
                 files.make_file(path)
         except OSError as error:
             raise translate_os(error, str(path)) from error
+        place = Place(path)
         connection = connect(path, vfs=vfs)
         try:
             created = migrate(connection, path)
             _use_wal(connection, path)
             _make_durable(connection, path, durability)
             check_format(connection, path)
+            place.require()
         except apsw.Error as error:
             connection.close()
-            raise translate(error, str(path)) from error
+            raise place.explain(error) from error
         except StoreError:
             connection.close()
             raise
-        return connection, created
+        return Opened(connection, place, created)
 
 
 def connect(

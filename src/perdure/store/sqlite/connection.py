@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from perdure.errors import StoreBusy, StoreUnreachable
+from perdure.errors import StoreBusy, StoreError, StoreUnreachable
 from perdure.store.sqlite import guard
 from perdure.store.sqlite.connect import PATIENCE_MS, be_patient
-from perdure.store.sqlite.faults import OutcomeUnknown, translate
+from perdure.store.sqlite.faults import OutcomeUnknown
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from types import TracebackType
+
+    from perdure.store.sqlite.place import Place
 
 _BEGIN, _COMMIT, _ROLLBACK = QUERIES["begin"], QUERIES["commit"], QUERIES["rollback"]
 
@@ -41,9 +42,10 @@ class Link:
     """A connection that is opened when it is first used, and again after it failed."""
 
     def __init__(
-        self, path: Path, connect: Callable[[], apsw.Connection], connection: apsw.Connection | None = None
+        self, place: Place, connect: Callable[[], apsw.Connection], connection: apsw.Connection | None = None
     ) -> None:
-        self.path = path
+        self.path = place.path
+        self._place = place
         self._connect = connect
         self._connection: apsw.Connection | None = None
         self._cursor: apsw.Cursor | None = None
@@ -106,12 +108,37 @@ class Link:
             return self._cursor
         if self._closed:
             raise StoreUnreachable("the store is closed", store=str(self.path), advice="open it again")
-        return self._adopt(self._connect())
+        return self._adopt(self._open())
 
-    def _fault(self, error: apsw.Error) -> None:
-        """After an I/O error a connection is not used again: what its cache holds may not be what the disk holds."""
+    def _open(self) -> apsw.Connection:
+        place = self._place
+        place.require()
+        try:
+            connection = self._connect()
+        except StoreError:
+            place.require()  # if it is gone by now, that is why
+            raise
+        try:
+            # SQLite opens the log, by name, when it first reads: so that is done before the name is asked again.
+            connection.execute(QUERIES["data_version"]).fetchall()
+            place.require()
+        except apsw.Error as error:
+            connection.close(True)
+            raise place.explain(error) from error
+        except StoreError:
+            connection.close(True)
+            raise
+        return connection
+
+    def fault(self, error: apsw.Error) -> StoreError:
+        """Note what a statement ran into, for the next one to go through a new connection where it must.
+
+        Returns:
+            What it means; the caller raises it from ``error``.
+        """
         if isinstance(error, apsw.IOError | apsw.CorruptError):
-            self._drop()
+            self._drop()  # what its cache holds may not be what the disk holds
+        return self._place.explain(error)
 
 
 class Reader(Link):
@@ -125,8 +152,7 @@ class Reader(Link):
     ) -> None:
         try:
             if isinstance(error, apsw.Error):
-                self._fault(error)
-                raise translate(error, str(self.path)) from error
+                raise self.fault(error) from error
         finally:
             self._mutex.release()
 
@@ -139,7 +165,7 @@ class Writer(Link):
     """
 
     def __init__(
-        self, path: Path, connect: Callable[[], apsw.Connection], connection: apsw.Connection | None = None
+        self, place: Place, connect: Callable[[], apsw.Connection], connection: apsw.Connection | None = None
     ) -> None:
         self._patient = True
         self._log_pages = 0
@@ -147,7 +173,7 @@ class Writer(Link):
         self._extended = False
         self._hasty: set[int] = set()
         """Threads whose transactions are refused with ``StoreBusy`` where they would have to wait."""
-        super().__init__(path, connect, connection)
+        super().__init__(place, connect, connection)
 
     def _adopt(self, connection: apsw.Connection) -> apsw.Cursor:
         self._patient = True
@@ -194,8 +220,7 @@ class Writer(Link):
             else:
                 self.rollback()
                 if isinstance(error, apsw.Error):
-                    self._fault(error)
-                    raise translate(error, str(self.path)) from error
+                    raise self.fault(error) from error
         finally:
             self.release()
 
@@ -228,8 +253,7 @@ class Writer(Link):
         try:
             return (self._cursor or self._live()).execute(_BEGIN)
         except apsw.Error as error:
-            self._fault(error)
-            raise translate(error, str(self.path)) from error
+            raise self.fault(error) from error
 
     def commit(self) -> None:
         """End the transaction.
@@ -250,8 +274,7 @@ class Writer(Link):
             ) from error
         except apsw.Error as error:
             self.rollback()
-            self._fault(error)
-            raise translate(error, str(self.path)) from error
+            raise self.fault(error) from error
 
     def rollback(self) -> None:
         """Undo the transaction, if SQLite has not done so itself."""
@@ -260,10 +283,6 @@ class Writer(Link):
                 self._live().execute(_ROLLBACK)
             except apsw.Error:
                 self._drop()
-
-    def fault(self, error: apsw.Error) -> None:
-        """Note what a statement ran into, for ``acquire`` to open a new connection where it must."""
-        self._fault(error)
 
     def checkpoint_if_due(self) -> None:
         """Copy the log into the database once it is long; readers that hold it back cost nothing but its length."""

@@ -35,9 +35,9 @@ def request_cancel(cursor: apsw.Cursor, run_key: int, reason: str, *, now: int) 
     return status
 
 
-def resume_run(cursor: apsw.Cursor, run_key: int, payload: bytes, *, now: int) -> RunRow:
-    """Make an ended, blocked or paused run claimable again."""
-    status, epoch, held, run_id = _look(cursor, run_key)
+def resume_run(cursor: apsw.Cursor, run_key: int, epoch: int, payload: bytes, *, now: int) -> RunRow | None:
+    """Make an ended, blocked or paused run claimable again, if it is still at ``epoch``."""
+    status, found, held, run_id = _look(cursor, run_key)
     if held or status not in RESUMABLE:
         raise WrongState(
             f"run {run_id!r} is {status.word}, so there is nothing to resume",
@@ -45,6 +45,8 @@ def resume_run(cursor: apsw.Cursor, run_key: int, payload: bytes, *, now: int) -
             status=status.word,
             advice="only failed, cancelled, blocked and paused runs are resumed",
         )
+    if found != epoch:
+        return None
     event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RESUMED, payload)
     cursor.execute(
         QUERIES["resume_run"], (run_key, Status.PENDING, event.epoch, event.seq, event.hash, now, PRIORITY_WEIGHT)

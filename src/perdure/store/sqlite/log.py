@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ from perdure.errors import IntegrityError
 from perdure.model.chain import seal
 from perdure.model.records import Event, Kind, Status
 from perdure.store.sqlite.rows import fetch
+from perdure.store.sqlite.runs import PRIORITY_WEIGHT
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
@@ -70,10 +72,23 @@ _ENDING = {Status.BLOCKED: Kind.RUN_BLOCKED, Status.CANCELLED: Kind.RUN_CANCELLE
 
 def end_unheld(
     cursor: apsw.Cursor, last: Tail, now: int, epoch: int, status: Status, payload: bytes, reason: str
-) -> None:
-    """Block or cancel a run that nobody holds."""
+) -> Event:
+    """Block or cancel a run that nobody holds; returns the event that says so."""
     event = append(cursor, last, now, epoch, _ENDING[status], payload)
     ended_at = event.at if status.terminal else None
     cursor.execute(QUERIES["end_unheld"], (event.run_key, status, epoch, event.seq, event.hash, reason, ended_at))
     if status.terminal:
         cursor.execute(QUERIES["empty_inbox"], (event.run_key,))
+    return event
+
+
+def asked_to_cancel(cursor: apsw.Cursor, run_key: int) -> tuple[bytes, str] | None:
+    """Return payload and reason of the cancel request in a run's inbox, if there is one."""
+    asked = fetch(cursor, QUERIES["find_cancel"], (run_key,))
+    return (asked[0][0], str(json.loads(asked[0][0])["reason"])) if asked else None
+
+
+def make_claimable(cursor: apsw.Cursor, event: Event, crashes: int) -> None:
+    """Give a run back with ``event``, its last."""
+    # Ranked by when it was created: work that was begun goes before work that was not.
+    cursor.execute(QUERIES["release"], (event.run_key, event.epoch, event.seq, event.hash, crashes, PRIORITY_WEIGHT))

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from perdure.model.records import Event, Kind, Status
 from perdure.store.protocol import Reclaimed
-from perdure.store.sqlite.log import DAMAGED, append, end_unheld, set_aside, tail, tail_of
+from perdure.store.sqlite.log import (
+    DAMAGED,
+    append,
+    asked_to_cancel,
+    end_unheld,
+    make_claimable,
+    set_aside,
+    tail,
+    tail_of,
+)
 from perdure.store.sqlite.rows import fetch, fetch_value
-from perdure.store.sqlite.runs import PRIORITY_WEIGHT
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
@@ -32,13 +40,8 @@ def release(cursor: apsw.Cursor, worker_key: int, run_keys: Sequence[int], *, no
         except DAMAGED as error:
             set_aside(cursor, run_key, error)
             continue
-        _make_claimable(cursor, event, crashes)
+        make_claimable(cursor, event, crashes)
     return len(held)
-
-
-def _make_claimable(cursor: apsw.Cursor, event: Event, crashes: int) -> None:
-    # Ranked by when it was created: work that was begun goes before work that was not.
-    cursor.execute(QUERIES["release"], (event.run_key, event.epoch, event.seq, event.hash, crashes, PRIORITY_WEIGHT))
 
 
 def reclaim(cursor: apsw.Cursor, worker_key: int, *, cap: int, now: int) -> list[Reclaimed]:
@@ -62,7 +65,7 @@ def reclaim(cursor: apsw.Cursor, worker_key: int, *, cap: int, now: int) -> list
             set_aside(cursor, run_key, error)
             done.append(Reclaimed(run_key, blocked=True))
             continue
-        _make_claimable(cursor, event, total)
+        make_claimable(cursor, event, total)
         blocked = counts and total >= cap and _end_poisoned(cursor, event, total, now)
         done.append(Reclaimed(run_key, blocked))
     cursor.execute(QUERIES["forget_worker"], (worker_key,))
@@ -75,10 +78,9 @@ def _has_progress(cursor: apsw.Cursor, run_key: int, claimed_at: int) -> bool:
 
 def _end_poisoned(cursor: apsw.Cursor, reclaimed: Event, crashes: int, now: int) -> bool:
     """Block a run that keeps killing its workers, or cancel it if that was asked for; returns whether it is blocked."""
-    asked = fetch(cursor, QUERIES["find_cancel"], (reclaimed.run_key,))
-    if asked:
-        status, payload = Status.CANCELLED, asked[0][0]
-        reason = str(json.loads(payload)["reason"])
+    asked = asked_to_cancel(cursor, reclaimed.run_key)
+    if asked is not None:
+        status, (payload, reason) = Status.CANCELLED, asked
     else:
         status, reason = Status.BLOCKED, f"its workers died {crashes} times in a row without progress"
         payload = json.dumps({"reason": reason}).encode()

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
-from perdure.errors import StoreGone
 from perdure.store.protocol import PAGE
-from perdure.store.sqlite import claims, commit, control, guard, inbox, reading, reclaim, runs
+from perdure.store.sqlite import builds, claims, commit, control, guard, inbox, reading, reclaim, runs
 from perdure.store.sqlite.connect import connect, open_file
 from perdure.store.sqlite.connection import Reader, Writer
 from perdure.store.sqlite.routes import Routes
 from perdure.store.sqlite.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
-
-    import apsw
 
     from perdure.model.clock import Clock
     from perdure.model.records import (
@@ -58,22 +56,16 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self.url = f"sqlite:///{path}"
-        first, self.created = open_file(path, durability=durability, create=create, vfs=vfs)
-        self._file = guard.identity(path)
-        if self._file is not None:
-            guard.protect(self._file)
-
-        def writing() -> apsw.Connection:
-            self._require_file()
-            return connect(path, durability=durability, vfs=vfs)
-
-        def reading_only() -> apsw.Connection:
-            self._require_file()
-            return connect(path, query_only=True, vfs=vfs)
-
-        self._writer = Writer(path, writing, first)
-        self._heart = Writer(path, writing)
-        self._reader = Reader(path, reading_only)
+        opened = open_file(path, durability=durability, create=create, vfs=vfs)
+        self.created = opened.created
+        self._place = place = opened.place
+        self._guarded = place.file
+        if place.file is not None:
+            guard.protect(place.file)
+        writing = partial(connect, path, durability=durability, vfs=vfs)
+        self._writer = Writer(place, writing, opened.connection)
+        self._heart = Writer(place, writing)
+        self._reader = Reader(place, partial(connect, path, query_only=True, vfs=vfs))
         self._routes = Routes(self._writer)
         self._workers = Workers(path, self._writer, self._heart, self._reader, synced=durability == "disk")
         self._clock = clock or SystemClock()
@@ -105,7 +97,7 @@ class SqliteStore:
         """Let go of every connection; idempotent. In a forked child nothing is closed."""
         for link in (self._reader, self._heart, self._writer):
             link.close()
-        file, self._file = self._file, None
+        file, self._guarded = self._guarded, None
         if file is not None:
             guard.unprotect(file)
 
@@ -119,25 +111,17 @@ class SqliteStore:
         Raises:
             StoreGone: the file of this name is not the one that was opened.
         """
-        self._require_file()
+        self._place.require()
         with self._reader as cursor:
             version = self._reader.opened, reading.data_version(cursor)
             before, self._data_version = self._data_version, version
         return version != before
 
-    def _require_file(self) -> None:
-        if self._file is not None and guard.identity(self.path) != self._file:
-            raise StoreGone(
-                f"the store was removed or replaced while it was open: {self.path}",
-                store=str(self.path),
-                advice="what is written now would be lost; put the file back and start again",
-            )
-
     # -- workers
 
-    def register_worker(self, worker: WorkerRow) -> None:
+    def register_worker(self, worker: WorkerRow, routes: Sequence[Route] = ()) -> None:
         """Lock the worker's byte and insert its row, with boot, lock file and start of the process filled in."""
-        self._workers.register(worker)
+        self._workers.register(worker, self._numbers(routes))
 
     def renew(self, worker_key: int, lease: int, beat: int) -> bool:
         """Renew the worker's lease for ``lease`` µs from before the call; False if the row is gone or stopped."""
@@ -154,6 +138,10 @@ class SqliteStore:
     def list_workers(self) -> list[WorkerRow]:
         """All workers that are not known to be gone."""
         return self._workers.all()
+
+    def served(self) -> set[Route]:
+        """Return the routes that living workers serve."""
+        return self._workers.served()
 
     def dead_workers(self, observer: int, *, grace: int) -> list[int]:
         """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
@@ -188,7 +176,7 @@ class SqliteStore:
         numbers = self._numbers(routes)
         instant = self.now() if now is None else now
         with self._reader as cursor:
-            if not claims.any_claimable(cursor, numbers, instant):
+            if not claims.any_claimable(cursor, worker_key, numbers, instant):
                 return []
         with self._writer as cursor:
             return claims.claim_runs(cursor, worker_key, numbers, limit, facts=facts, only=only, now=instant)
@@ -206,6 +194,20 @@ class SqliteStore:
         with self._writer as cursor:
             return reclaim.release(cursor, worker_key, run_keys, now=self.now())
 
+    def refuse_run(self, run_key: int, epoch: int, build: str, payload: bytes) -> list[Event]:
+        """End a hold whose build cannot go on with the run: leave it to other builds, or block it."""
+        with self._writer as cursor:
+            return builds.refuse_run(cursor, run_key, epoch, build, payload, now=self.now())
+
+    def block_stranded(self, seen: Collection[int]) -> list[int]:
+        """Block those of ``seen`` that nobody is left for; returns the other runs of that kind."""
+        with self._reader as cursor:
+            found = builds.stranded(cursor).keys()
+        if not found.isdisjoint(seen):
+            with self._writer as cursor:
+                builds.block_stranded(cursor, seen, now=self.now())
+        return sorted(found - set(seen))
+
     def reclaim(self, observer: int, worker_keys: Sequence[int], *, cap: int) -> list[Reclaimed]:
         """Take the runs of dead workers: count the crash, make them claimable, or block them after ``cap`` crashes."""
         done: list[Reclaimed] = []
@@ -220,10 +222,10 @@ class SqliteStore:
         with self._writer as cursor:
             return control.request_cancel(cursor, run_key, reason, now=self.now() if now is None else now)
 
-    def resume_run(self, run_key: int, payload: bytes, *, now: int | None = None) -> RunRow:
-        """Make a failed, cancelled, blocked or paused run claimable again: ``run_resumed`` with ``payload``."""
+    def resume_run(self, run_key: int, epoch: int, payload: bytes, *, now: int | None = None) -> RunRow | None:
+        """Make a run that has stopped claimable again, at the epoch seen (else None): ``run_resumed``."""
         with self._writer as cursor:
-            return control.resume_run(cursor, run_key, payload, now=self.now() if now is None else now)
+            return control.resume_run(cursor, run_key, epoch, payload, now=self.now() if now is None else now)
 
     def block_run(self, run_key: int, epoch: int, payload: bytes, reason: str) -> bool:
         """Block an unheld run at the epoch seen: ``run_blocked``."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perdure.errors import StoreUnreachable
+from perdure.store.protocol import Route
 from perdure.store.sqlite import rows
 from perdure.store.sqlite.liveness import Watch, boot_id, boot_now
 from perdure.store.sqlite.rows import fetch
@@ -14,12 +15,15 @@ from perdure.store.sqlite.sidecar import Sidecar, process_started
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from perdure.model.records import WorkerRow
     from perdure.store.sqlite.connection import Reader, Writer
 
 _RENEW = QUERIES["renew"]
+_NEVER = 1 << 62
+"""A grace after which no frozen worker is called dead by one who has just come to look."""
 
 
 class Workers:
@@ -34,7 +38,7 @@ class Workers:
         self._sidecar = Sidecar(path)
         self._watches: dict[int, Watch] = {}
 
-    def register(self, worker: WorkerRow) -> None:
+    def register(self, worker: WorkerRow, routes: Sequence[int]) -> None:
         """Lock first, then insert: a row whose byte is free is that of a dead worker."""
         try:
             mark = self._sidecar.hold(worker.worker_key)
@@ -59,6 +63,7 @@ class Workers:
                 row.worker_key, row.name, row.host, row.pid, row.pid_started, row.boot, row.build, row.sidecar,
                 row.started_at, row.lease_until, row.beat,
             ))  # fmt: skip
+            cursor.executemany(QUERIES["serve_route"], [(row.worker_key, route) for route in routes])
 
     def renew(self, worker_key: int, lease: int, beat: int) -> bool:
         """Renew one row, from before now on, and lock the byte again in case something has dropped it."""
@@ -85,6 +90,16 @@ class Workers:
         """All rows."""
         with self._reader as cursor:
             return [rows.worker_row(row) for row in fetch(cursor, QUERIES["list_workers"])]
+
+    def served(self) -> set[Route]:
+        """The routes that living workers serve."""
+        dead = set(self.dead(0, grace=_NEVER))
+        with self._reader as cursor:
+            return {
+                Route(workflow, version, queue, namespace)
+                for key, namespace, queue, workflow, version in fetch(cursor, QUERIES["served"])
+                if key not in dead
+            }
 
     def dead(self, observer: int, *, grace: int) -> list[int]:
         """Judge all workers but the observer; a key that holds runs and has no row is dead too."""

@@ -21,6 +21,7 @@ from perdure.testing.store_suite import (
     creating,
     reading,
     reclaiming,
+    refusing,
     workers,
 )
 from perdure.testing.store_suite.bench import CASES, Bench, Case, Holder
@@ -37,5 +38,6 @@ __all__ = [
     "creating",
     "reading",
     "reclaiming",
+    "refusing",
     "workers",
 ]

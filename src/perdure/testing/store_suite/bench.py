@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Event as Signal
 from typing import TYPE_CHECKING
 
+from perdure.clock import SystemClock
 from perdure.model.chain import check, seal
 from perdure.model.history import fold
 from perdure.model.records import CommitItem, Event, Kind, NewRun, StateChange, Status, WorkerRow
 from perdure.store.protocol import Filter, Route
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
     from typing import Any, Self
 
@@ -40,6 +43,17 @@ def case(function: Case) -> Case:
     """Add a case to the suite."""
     CASES.append(function)
     return function
+
+
+def soon(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Whether something comes true before long: for what a store may say a little later."""
+    clock, never = SystemClock(), Signal()
+    deadline = clock.monotonic() + seconds
+    while not condition():
+        if clock.monotonic() > deadline:
+            return False
+        never.wait(0.005)
+    return True
 
 
 class Bench:
@@ -85,14 +99,14 @@ class Bench:
         """Create ``prefix-0`` and so on."""
         return self.store.create_runs([self.new(f"{prefix}-{number}") for number in range(count)])
 
-    def worker(self, store: Store | None = None) -> int:
+    def worker(self, store: Store | None = None, *, build: str = "", routes: Sequence[Route] = (ROUTE,)) -> int:
         """Register a worker that lives; its key."""
         key = int.from_bytes(os.urandom(8), "big") >> 2
         store = store or self.store
         store.register_worker(WorkerRow(
             worker_key=key, name=f"worker-{key % 1000}", host="bench", pid=os.getpid(), pid_started=0, boot="",
-            build="", sidecar="", started_at=store.now(), lease_until=60 * SECOND, beat=0,
-        ))  # fmt: skip
+            build=build, sidecar="", started_at=store.now(), lease_until=60 * SECOND, beat=0,
+        ), routes)  # fmt: skip
         assert store.renew(key, 60 * SECOND, 1)
         return key
 
@@ -112,6 +126,12 @@ class Bench:
         worker = self.worker() if worker is None else worker
         (claim,) = self.claim(worker, only=run_key, **options)
         return Holder(self.store, worker, claim)
+
+    def resume(self, run_key: int, payload: bytes = b"{}") -> RunRow:
+        """Resume a run as it is now."""
+        row = self.store.resume_run(run_key, self.row(run_key).epoch, payload)
+        assert row is not None
+        return row
 
     def row(self, run_key: int) -> RunRow:
         """A run's row as it is now."""

@@ -81,7 +81,7 @@ def news_of_a_run_that_has_ended_is_dropped(bench: Bench) -> None:
 def a_run_that_is_not_there_cannot_be_controlled(bench: Bench) -> None:
     for verb in (
         lambda: bench.store.request_cancel(10**9, "x"),
-        lambda: bench.store.resume_run(10**9, b"{}"),
+        lambda: bench.store.resume_run(10**9, 0, b"{}"),
         lambda: bench.store.block_run(10**9, 0, b"{}", "x"),
     ):
         try:
@@ -103,7 +103,7 @@ def an_ended_or_parked_run_is_resumed_with_a_new_epoch(bench: Bench) -> None:
     for status in (Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED):
         held = bench.hold(status.word)
         held.commit(held.end(status, reason="because"))
-        row = bench.store.resume_run(held.key, b'{"supersede":[]}')
+        row = bench.resume(held.key, b'{"supersede":[]}')
         assert row == bench.row(held.key)
         assert (row.status, row.epoch, row.ended_at, row.reason) == (Status.PENDING, held.epoch + 1, None, None)
         last = bench.log(held.key)[-1]
@@ -119,13 +119,28 @@ def a_run_on_its_way_is_not_resumed(bench: Bench) -> None:
     for key in (bench.create("pending").run_key, held.key, completed.key, sleeping.key):
         log = bench.log(key)
         try:
-            bench.store.resume_run(key, b"{}")
+            bench.resume(key)
         except WrongState as error:
             found = error.fields["status"]
         else:
             raise AssertionError("a run that was on its way was resumed")
         assert found == bench.row(key).status.word
         assert bench.log(key) == log
+
+
+@case
+def a_run_is_resumed_at_the_epoch_that_was_seen(bench: Bench) -> None:
+    for status in (Status.FAILED, Status.CANCELLED, Status.BLOCKED):
+        held = bench.hold(status.word)
+        held.commit(held.end(status))
+        seen = bench.row(held.key).epoch
+        bench.resume(held.key)
+        again = bench.retake(held.key)
+        again.commit(again.end(status))
+        row, log = bench.row(held.key), bench.log(held.key)
+        assert bench.store.resume_run(held.key, seen, b"{}") is None
+        assert (bench.row(held.key), bench.log(held.key)) == (row, log)
+        assert bench.store.resume_run(held.key, row.epoch, b"{}") == bench.row(held.key)
 
 
 @case

@@ -16,6 +16,9 @@ CREATE TABLE routes (
   UNIQUE (namespace, workflow, version, queue)
 ) STRICT;
 
+-- Builds that have refused runs, as one number for each set of them: a sorted JSON list of builds.
+CREATE TABLE refusals (refusal INTEGER PRIMARY KEY, builds TEXT NOT NULL UNIQUE) STRICT;
+
 -- One row a run: the fold of its log, kept for claiming and listing, written only when the state changes.
 -- AUTOINCREMENT, so that the key of a purged run is never given again.
 CREATE TABLE runs (
@@ -31,6 +34,7 @@ CREATE TABLE runs (
   hash        BLOB    NOT NULL,             -- likewise
   inbox       INTEGER NOT NULL DEFAULT 0,   -- inbox rows ever received
   crashes     INTEGER NOT NULL DEFAULT 0,   -- crashes of its holders in a row without progress
+  refused     INTEGER REFERENCES refusals,  -- by which builds: they do not claim it
   rank        INTEGER,                      -- place in the order of claiming; set only while claimable
   wake_at     INTEGER,                      -- set only while it waits for a time
   awaits      TEXT,                         -- names of the signals that wake it
@@ -48,7 +52,8 @@ CREATE TABLE runs (
   ended_at    INTEGER,
   UNIQUE (namespace, run_id)
 ) STRICT;
-CREATE INDEX runs_ready   ON runs (route, rank, run_key) WHERE rank IS NOT NULL;
+CREATE INDEX runs_ready   ON runs (route, rank, run_key) WHERE rank IS NOT NULL AND refused IS NULL;
+CREATE INDEX runs_refused ON runs (route, refused, rank, run_key) WHERE rank IS NOT NULL AND refused IS NOT NULL;
 CREATE INDEX runs_suspect ON runs (route, rank, run_key) WHERE rank IS NOT NULL AND crashes >= 2;
 CREATE INDEX runs_due     ON runs (route, wake_at)       WHERE wake_at IS NOT NULL AND rank IS NULL;
 CREATE INDEX runs_held    ON runs (worker_key, run_key)  WHERE worker_key IS NOT NULL;
@@ -115,3 +120,11 @@ CREATE TABLE workers (
   beat        INTEGER NOT NULL,
   stopped     INTEGER NOT NULL DEFAULT 0    -- 1: it claims and renews nothing more; 2: it is leaving, and claims nothing more
 ) STRICT;
+
+-- What each worker claims of its own accord.
+CREATE TABLE worker_routes (
+  worker_key INTEGER NOT NULL REFERENCES workers ON DELETE CASCADE,
+  route      INTEGER NOT NULL REFERENCES routes,
+  PRIMARY KEY (worker_key, route)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX worker_routes_route ON worker_routes (route);

@@ -1,8 +1,14 @@
 -- name: any_claimable
 -- Whether a run of these routes (a JSON list) is ready or due: asked first, so that idle workers take no lock.
-SELECT EXISTS (SELECT 1 FROM json_each(?1) j CROSS JOIN runs r ON r.route = j.value WHERE r.rank IS NOT NULL)
+SELECT EXISTS (SELECT 1 FROM json_each(?1) j CROSS JOIN runs r ON r.route = j.value
+               WHERE r.rank IS NOT NULL AND r.refused IS NULL)
     OR EXISTS (SELECT 1 FROM json_each(?1) j CROSS JOIN runs r ON r.route = j.value
-               WHERE r.wake_at <= ?2 AND r.rank IS NULL);
+               WHERE r.wake_at <= ?2 AND r.rank IS NULL)
+    OR EXISTS (SELECT 1 FROM refusals f CROSS JOIN json_each(?1) j
+               CROSS JOIN runs r ON r.route = j.value AND r.refused = f.refusal
+               WHERE r.rank IS NOT NULL AND NOT EXISTS (
+                 SELECT 1 FROM json_each(f.builds) b
+                 WHERE b.value = (SELECT build FROM workers WHERE worker_key = ?3)));
 
 -- name: promote_due
 -- Make runs of one route whose time has come claimable, earliest first, a bounded number of them.
@@ -15,19 +21,29 @@ WHERE run_key IN (SELECT run_key FROM runs WHERE route = ?1 AND wake_at <= ?2 AN
 UPDATE runs SET rank = wake_at - priority * ?3 WHERE run_key = ?1 AND wake_at <= ?2 AND rank IS NULL;
 
 -- name: claim_ready
--- The first claimable runs of one route that are no suspects.
+-- The first claimable runs of one route that are no suspects and that nobody has refused.
 SELECT rank, run_key, epoch, seq, hash FROM runs
-WHERE route = ?1 AND rank IS NOT NULL AND crashes < 2 AND format <= ?3 ORDER BY rank, run_key LIMIT ?2;
+WHERE route = ?1 AND rank IS NOT NULL AND refused IS NULL AND crashes < 2 AND format <= ?3
+ORDER BY rank, run_key LIMIT ?2;
+
+-- name: claim_refused
+-- The same of those that one set of builds has refused.
+SELECT rank, run_key, epoch, seq, hash FROM runs
+WHERE route = ?1 AND rank IS NOT NULL AND refused = ?4 AND crashes < 2 AND format <= ?3
+ORDER BY rank, run_key LIMIT ?2;
 
 -- name: claim_suspect
--- The first claimable suspect of one route.
+-- The first claimable suspect of one route; of refused ones, those of some sets of builds (a JSON list).
 SELECT rank, run_key, epoch, seq, hash FROM runs INDEXED BY runs_suspect
-WHERE route = ?1 AND rank IS NOT NULL AND crashes >= 2 AND format <= ?2 ORDER BY rank, run_key LIMIT 1;
+WHERE route = ?1 AND rank IS NOT NULL AND crashes >= 2 AND format <= ?2
+  AND (refused IS NULL OR refused IN (SELECT value FROM json_each(?3)))
+ORDER BY rank, run_key LIMIT 1;
 
 -- name: claim_one
--- One run by key, if it is claimable and of one of the routes (a JSON list).
+-- One run by key, if it is claimable, of one of the routes and, if refused, by one of the sets of builds (JSON lists).
 SELECT rank, run_key, epoch, seq, hash, crashes >= 2 FROM runs
-WHERE run_key = ?1 AND rank IS NOT NULL AND format <= ?3 AND route IN (SELECT value FROM json_each(?2));
+WHERE run_key = ?1 AND rank IS NOT NULL AND format <= ?3 AND route IN (SELECT value FROM json_each(?2))
+  AND (refused IS NULL OR refused IN (SELECT value FROM json_each(?4)));
 
 -- name: holds_suspect
 -- Whether a worker holds a suspect.

@@ -25,7 +25,7 @@ WHERE run_key = ?1;
 -- name: resume_run
 -- Make a run claimable again after a person asked for it.
 UPDATE runs SET status = ?2, epoch = ?3, seq = ?4, hash = ?5, rank = ?6 - priority * ?7,
-                wake_at = NULL, awaits = NULL, reason = NULL, ended_at = NULL, crashes = 0, paused = 0
+                wake_at = NULL, awaits = NULL, reason = NULL, ended_at = NULL, crashes = 0, paused = 0, refused = NULL
 WHERE run_key = ?1;
 
 -- name: control

@@ -69,3 +69,7 @@ PRAGMA data_version;
 -- name: least_format
 -- The least writer format the store accepts.
 SELECT CAST(value AS INTEGER) FROM store_info WHERE name = 'least_format';
+
+-- name: quick_check
+-- What is damaged in the file; one row that says "ok" if nothing is.
+PRAGMA quick_check(20);

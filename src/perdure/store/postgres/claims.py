@@ -1,0 +1,155 @@
+"""Claiming runs: by route, then rank, suspects one at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.errors import IntegrityError
+from perdure.model.records import FORMAT, Claim, Event, Kind, RunRow, Status
+from perdure.store.postgres.arrays import bigints, byteas
+from perdure.store.postgres.log import DAMAGED, follow, set_aside, tail, tail_of
+from perdure.store.postgres.rows import run_row
+from perdure.store.postgres.runs import PRIORITY_WEIGHT
+from perdure.store.protocol import PAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.store.postgres.connection import Session
+
+_LAST_EPOCH = 1 << 62
+
+_Candidate = tuple[int, int, RunRow]
+"""Rank, run key and row: sorts in the order of claiming."""
+
+
+class Claiming:
+    """One try of a worker to claim runs; done again it gives what an earlier try has claimed."""
+
+    def __init__(self, worker_key: int, routes: Sequence[int], limit: int, *, facts: bytes, only: int | None) -> None:
+        self._worker, self._routes, self._limit = worker_key, bigints(routes), limit
+        self._facts, self._only = facts, only
+        self._now = 0
+        self._due = self._refused = self._suspects = False
+        self._open: list[int] = []
+        """Sets of builds whose refused runs the worker may claim, as its own build is not among them."""
+        self._ats: dict[int, int] = {}
+        self.tried: list[tuple[int, int]] = []
+        """Run key and epoch of what was about to be claimed."""
+
+    def look(self, session: Session, now: int | None) -> bool:
+        """Whether a claim would find anything; a hint, for which no lock is taken."""
+        found = session.fetch("look_for_claims", self._routes, now, self._worker)[0]
+        self._now, ready, self._due, self._refused, self._suspects, self._open = found
+        return bool(ready or self._due or self._refused)
+
+    def claim(self, session: Session) -> list[Claim]:
+        """Take up to ``limit`` due runs, inside the caller's transaction."""
+        if self.tried:
+            found = find_claims(session, self._worker, self.tried)
+            if found:
+                return found
+        chosen = self._candidates(session) if self._only is None else self._candidate(session, self._only)
+        histories = _histories(session, [key for _, key, _ in chosen])
+        claims: list[Claim] = []
+        for _, key, row in chosen:
+            try:
+                claims.append(self._seal(session, row, histories[key]))
+            except DAMAGED as error:
+                set_aside(session, key, error)
+        self._write(session, [claim.row for claim in claims])
+        return claims
+
+    def _candidates(self, session: Session) -> list[_Candidate]:
+        if self._due:
+            session.change("promote_due", self._routes, self._now, self._limit, PRIORITY_WEIGHT)
+        found = session.fetch("claim_ready", self._routes, self._limit, FORMAT, self._worker)
+        listed = bigints(self._open)
+        if self._refused:
+            found += session.fetch("claim_refused", self._routes, self._limit, FORMAT, self._worker, listed)
+        if self._suspects:
+            found += session.fetch("claim_suspect", self._routes, FORMAT, self._worker, listed)
+        return sorted(map(_candidate, found))[: self._limit]
+
+    def _candidate(self, session: Session, run_key: int) -> list[_Candidate]:
+        if self._due:
+            session.change("promote_one", run_key, self._now, PRIORITY_WEIGHT)
+        listed = bigints(self._open)
+        found = session.fetch("claim_one", run_key, self._routes, FORMAT, self._worker, listed)
+        return list(map(_candidate, found))
+
+    def _seal(self, session: Session, row: RunRow, log: list[Event]) -> Claim:
+        """What becomes of a run's row and log."""
+        key, epoch = row.run_key, row.epoch + 1
+        # A page less the event that the claim appends.
+        complete = len(log) < PAGE
+        _check_mark(session, row, log)
+        if epoch > _LAST_EPOCH:
+            raise IntegrityError(f"epoch {row.epoch} was never reached", run_key=key)
+        last = tail_of(log[-1]) if complete else tail(session, key)
+        event = follow(last, self._now, epoch, Kind.RUN_CLAIMED, self._facts)
+        if complete:
+            log.append(event)
+        claimed = row._replace(
+            status=Status.RUNNING, worker_key=self._worker, epoch=epoch, seq=event.seq, hash=event.hash,
+            wake_at=None, reason=None,
+        )  # fmt: skip
+        self._ats[key] = event.at
+        return Claim(claimed, log, complete)
+
+    def _write(self, session: Session, rows: list[RunRow]) -> None:
+        self.tried = [(row.run_key, row.epoch) for row in rows]
+        if rows:
+            session.change(
+                "claim_runs",
+                bigints([row.run_key for row in rows]),
+                bigints([row.seq for row in rows]),
+                bigints([self._ats[row.run_key] for row in rows]),
+                bigints([row.epoch for row in rows]),
+                byteas([row.hash for row in rows]),
+                self._worker,
+                self._facts,
+            )
+
+
+def find_claims(session: Session, worker_key: int, tried: Sequence[tuple[int, int]]) -> list[Claim]:
+    """Return what a worker has claimed of what it tried to, where the answer was lost."""
+    wanted = set(tried)
+    held = map(run_row, session.fetch("held_rows", worker_key))
+    rows = [row for row in held if (row.run_key, row.epoch) in wanted]
+    histories = _histories(session, [row.run_key for row in rows])
+    claims: list[Claim] = []
+    for row in rows:
+        log = histories[row.run_key]
+        claims.append(Claim(row, log, len(log) < PAGE or log[-1].seq == row.seq))
+    return claims
+
+
+def _candidate(row: tuple[object, ...]) -> _Candidate:
+    found = run_row(row)
+    rank = row[25]
+    assert isinstance(rank, int)
+    return rank, found.run_key, found
+
+
+def _check_mark(session: Session, row: RunRow, log: list[Event]) -> None:
+    """Compare a log with what the run's row says of it."""
+    seq = row.seq
+    if 0 < seq <= len(log):
+        found: bytes | None = log[seq - 1].hash
+    else:
+        marks = session.fetch("read_marks", row.run_key, seq, seq)
+        found = marks[0][2] if marks else None
+    if found != row.hash:
+        raise IntegrityError(f"event {seq} is not the one that the run's row names", run_key=row.run_key, seq=seq)
+
+
+def _histories(session: Session, run_keys: list[int]) -> dict[int, list[Event]]:
+    """The first page of each log."""
+    logs: dict[int, list[Event]] = {key: [] for key in run_keys}
+    if run_keys:
+        for event in map(Event._make, session.fetch("read_logs", bigints(run_keys), PAGE)):
+            logs[event[0]].append(event)
+        for log in logs.values():
+            log.sort(key=lambda event: event.seq)
+    return logs

@@ -1,0 +1,138 @@
+"""Appending to logs: what holders send in batches, and what the store itself writes when a run changes hands."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from perdure.errors import IntegrityError
+from perdure.model.chain import seal
+from perdure.model.records import Event, Kind, Status
+from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
+from perdure.store.postgres.runs import PRIORITY_WEIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.store.postgres.arrays import Column
+    from perdure.store.postgres.connection import Session
+
+DAMAGED = (IntegrityError, struct.error)
+"""What appending to a run's log raises if its row or its log is not what was written."""
+
+_ENDING = {Status.BLOCKED: Kind.RUN_BLOCKED, Status.CANCELLED: Kind.RUN_CANCELLED}
+
+
+class Tail(NamedTuple):
+    """What a run's next event continues."""
+
+    run_key: int
+    seq: int
+    at: int
+    hash: bytes
+
+
+def columns(events: Sequence[Event]) -> tuple[Column, ...]:
+    """Events, column by column."""
+    run_keys, seqs, ats, epochs, kinds, keys, attempts, tooks, codecs, payloads, args, hashes = zip(
+        *events, strict=True
+    )
+    return (
+        bigints(run_keys), bigints(seqs), bigints(ats), bigints(epochs), bigints(kinds), texts(keys),
+        nullable_bigints(attempts), nullable_bigints(tooks), bigints(codecs), byteas(payloads), byteas(args),
+        byteas(hashes),
+    )  # fmt: skip
+
+
+def append_all(session: Session, events: Sequence[Event]) -> None:
+    """Append events of any runs."""
+    if events:
+        session.change("insert_events", *columns(events))
+
+
+def tails(session: Session, run_keys: Sequence[int]) -> dict[int, Tail]:
+    """Return the ends of logs, of those runs that have one."""
+    if not run_keys:
+        return {}
+    return {row[0]: Tail(*row) for row in session.fetch("last_events", bigints(run_keys))}
+
+
+def tail(session: Session, run_key: int) -> Tail:
+    """Return the end of a run's log.
+
+    Raises:
+        IntegrityError: it is empty.
+    """
+    return the_tail(tails(session, [run_key]), run_key)
+
+
+def the_tail(found: dict[int, Tail], run_key: int) -> Tail:
+    """Return the end of one of several logs.
+
+    Raises:
+        IntegrityError: it is empty.
+    """
+    if run_key not in found:
+        raise IntegrityError(f"the log of run {run_key} is gone", run_key=run_key, advice="restore it from a backup")
+    return found[run_key]
+
+
+def tail_of(event: Event) -> Tail:
+    """Return the same of a log that ends with ``event``."""
+    return Tail(event.run_key, event.seq, event.at, event.hash)
+
+
+def follow(last: Tail, now: int, epoch: int, kind: Kind, payload: bytes | None = None) -> Event:
+    """Seal the event that comes after ``last``, no earlier than it."""
+    return seal(last.hash, last.run_key, last.seq + 1, max(now, last.at), epoch, kind, payload=payload)
+
+
+def append(session: Session, last: Tail, now: int, epoch: int, kind: Kind, payload: bytes | None = None) -> Event:
+    """Append that event."""
+    event = follow(last, now, epoch, kind, payload)
+    append_all(session, [event])
+    return event
+
+
+def set_aside(session: Session, run_key: int, error: Exception) -> None:
+    """Block a run whose row or log is damaged, so that it hinders no other."""
+    reason = f"integrity: its row or log in the database is damaged: {error}"
+    session.change("set_aside", run_key, reason)
+
+
+def end_unheld(
+    session: Session, last: Tail, now: int, epoch: int, status: Status, payload: bytes, reason: str
+) -> Event:
+    """Block or cancel a run that nobody holds."""
+    event = append(session, last, now, epoch, _ENDING[status], payload)
+    ended_at = event.at if status.terminal else None
+    session.change("end_unheld", event.run_key, int(status), epoch, event.seq, event.hash, reason, ended_at)
+    if status.terminal:
+        session.change("empty_inbox", bigints([event.run_key]))
+    return event
+
+
+def asked_to_cancel(session: Session, run_key: int) -> tuple[bytes, str] | None:
+    """Return payload and reason of the cancel request in a run's inbox, if there is one."""
+    asked = session.fetch("find_cancel", run_key)
+    return (asked[0][0], str(json.loads(asked[0][0])["reason"])) if asked else None
+
+
+def make_claimable(session: Session, events: Sequence[Event], crashes: Sequence[int]) -> None:
+    """Give runs back with ``events``, the last of each."""
+    # Ranked by when they were created: work that was begun goes before work that was not.
+    session.change(
+        "release",
+        bigints([event.run_key for event in events]),
+        bigints([event.epoch for event in events]),
+        bigints([event.seq for event in events]),
+        byteas([event.hash for event in events]),
+        bigints(crashes),
+        PRIORITY_WEIGHT,
+    )
+
+
+def is_there(session: Session, event: Event) -> bool:
+    """Whether this very event is in its log."""
+    return session.fetch("read_marks", event.run_key, event.seq, event.seq) == [(event.seq, event.epoch, event.hash)]

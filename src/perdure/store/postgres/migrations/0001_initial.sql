@@ -1,0 +1,133 @@
+-- The whole schema. Instants are integer microseconds UTC; payloads are bytes; texts sort by their bytes.
+CREATE TABLE {schema}.store_info (name text COLLATE "C" PRIMARY KEY, value text NOT NULL);
+-- Whose tables these are; the least writer format they accept, and the least version of this schema that a program must
+-- know: older ones refuse to open the store. Migrations raise the latter only when they take something away.
+INSERT INTO {schema}.store_info (name, value)
+VALUES ('application', 'perdure'), ('least_format', '1'), ('least_version', '1');
+
+-- What a worker must be able to execute, as one number: claims ask by it.
+CREATE TABLE {schema}.routes (
+  route     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  namespace text COLLATE "C" NOT NULL,
+  queue     text COLLATE "C" NOT NULL,
+  workflow  text COLLATE "C" NOT NULL,
+  version   text COLLATE "C" NOT NULL,
+  UNIQUE (namespace, workflow, version, queue)
+);
+
+-- Builds that have refused runs, as one number for each set of them, sorted.
+CREATE TABLE {schema}.refusals (
+  refusal bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  builds  text[] COLLATE "C" NOT NULL UNIQUE
+);
+
+-- One row a run: the fold of its log, kept for claiming and listing, written only when the state changes.
+-- No foreign key to routes: every new run would lock the row of its route.
+CREATE TABLE {schema}.runs (
+  run_key     bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  namespace   text     COLLATE "C" NOT NULL,
+  run_id      text     COLLATE "C" NOT NULL,
+  uid         bytea    NOT NULL,
+  route       bigint   NOT NULL,
+  status      smallint NOT NULL,
+  epoch       bigint   NOT NULL DEFAULT 0,
+  worker_key  bigint,                        -- who holds it
+  seq         bigint   NOT NULL,             -- of the last event at the last change of state
+  hash        bytea    NOT NULL,             -- likewise
+  inbox       bigint   NOT NULL DEFAULT 0,   -- inbox rows ever received
+  crashes     integer  NOT NULL DEFAULT 0,   -- crashes of its holders in a row without progress
+  refused     bigint,                        -- by which builds: they do not claim it
+  rank        bigint,                        -- place in the order of claiming; set only while claimable
+  wake_at     bigint,                        -- set only while it waits for a time
+  awaits      text,                          -- names of the signals that wake it
+  deadline_at bigint,
+  priority    integer  NOT NULL DEFAULT 0,
+  partition   text     COLLATE "C",
+  parent_key  bigint,
+  idem        text     COLLATE "C",          -- idempotency key
+  paused      smallint NOT NULL DEFAULT 0,   -- whether a pause is asked for
+  reason      text,
+  meta        bytea,
+  codec       smallint NOT NULL DEFAULT 0,   -- of the input
+  format      smallint NOT NULL DEFAULT 1,   -- least format that can execute it
+  created_at  bigint   NOT NULL,
+  ended_at    bigint,
+  UNIQUE (namespace, run_id)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+CREATE INDEX runs_ready   ON {schema}.runs (route, rank, run_key) WHERE rank IS NOT NULL AND refused IS NULL;
+CREATE INDEX runs_refused ON {schema}.runs (route, refused, rank, run_key)
+  WHERE rank IS NOT NULL AND refused IS NOT NULL;
+CREATE INDEX runs_suspect ON {schema}.runs (route, rank, run_key) WHERE rank IS NOT NULL AND crashes >= 2;
+CREATE INDEX runs_due     ON {schema}.runs (route, wake_at)       WHERE wake_at IS NOT NULL AND rank IS NULL;
+CREATE INDEX runs_held    ON {schema}.runs (worker_key, run_key)  WHERE worker_key IS NOT NULL;
+CREATE INDEX runs_listed  ON {schema}.runs (status, run_key);
+CREATE INDEX runs_routed  ON {schema}.runs (route, run_key);
+CREATE INDEX runs_child   ON {schema}.runs (parent_key)           WHERE parent_key IS NOT NULL;
+CREATE UNIQUE INDEX runs_idem ON {schema}.runs (namespace, idem)  WHERE idem IS NOT NULL;
+
+-- A run as records.RunRow, in the order of its fields.
+CREATE VIEW {schema}.run_rows AS
+SELECT r.run_key, r.namespace, r.run_id, r.uid, t.workflow, t.version, t.queue, r.status, r.epoch, r.worker_key,
+       r.seq, r.hash, r.inbox, r.crashes, r.wake_at, r.deadline_at, r.priority, r.partition, r.parent_key,
+       r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.route
+FROM {schema}.runs r JOIN {schema}.routes t ON t.route = r.route;
+
+-- The log: append-only, the truth. Columns in the order of records.Event.
+CREATE TABLE {schema}.events (
+  run_key bigint   NOT NULL,
+  seq     bigint   NOT NULL,
+  at      bigint   NOT NULL,
+  epoch   bigint   NOT NULL,
+  kind    smallint NOT NULL,
+  key     text     COLLATE "C",
+  attempt integer,
+  took    bigint,
+  codec   smallint NOT NULL,
+  payload bytea,
+  args    bytea,
+  hash    bytea    NOT NULL,
+  PRIMARY KEY (run_key, seq)
+);
+
+CREATE TABLE {schema}.artifacts (hash bytea PRIMARY KEY, size bigint NOT NULL, data bytea NOT NULL);
+CREATE TABLE {schema}.artifact_uses (hash bytea NOT NULL, run_key bigint NOT NULL, PRIMARY KEY (run_key, hash));
+CREATE INDEX artifact_uses_hash ON {schema}.artifact_uses (hash);
+
+-- News from outside for a run; a row is deleted when an event of the run has consumed it.
+CREATE TABLE {schema}.inbox (
+  inbox_key bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  run_key   bigint   NOT NULL,
+  kind      smallint NOT NULL,
+  name      text     COLLATE "C",
+  codec     smallint NOT NULL DEFAULT 0,
+  payload   bytea,
+  sent_at   bigint   NOT NULL,
+  dedup     text     COLLATE "C"
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX inbox_run ON {schema}.inbox (run_key, inbox_key);
+CREATE UNIQUE INDEX inbox_dedup ON {schema}.inbox (run_key, name, dedup) WHERE dedup IS NOT NULL;
+
+-- Small and often renewed; no index covers what a renewal writes.
+CREATE TABLE {schema}.workers (
+  worker_key  bigint   PRIMARY KEY,
+  name        text     NOT NULL,
+  host        text     NOT NULL,
+  pid         integer  NOT NULL,
+  pid_started bigint   NOT NULL,
+  boot        text     NOT NULL,             -- which start of the server its session is of
+  build       text     NOT NULL,
+  sidecar     text     NOT NULL,             -- the session that holds its lock; empty: none does
+  lock_key    bigint   NOT NULL,             -- the number of that lock
+  started_at  bigint   NOT NULL,
+  lease_until bigint   NOT NULL,
+  beat        bigint   NOT NULL,
+  stopped     smallint NOT NULL DEFAULT 0    -- 1: it claims and renews nothing more; 2: it is leaving, and claims nothing more
+) WITH (fillfactor = 50);
+
+-- What each worker claims of its own accord.
+CREATE TABLE {schema}.worker_routes (
+  worker_key bigint NOT NULL REFERENCES {schema}.workers ON DELETE CASCADE,
+  route      bigint NOT NULL,
+  PRIMARY KEY (worker_key, route)
+);
+CREATE INDEX worker_routes_route ON {schema}.worker_routes (route);

@@ -1,0 +1,76 @@
+-- name: intern_routes
+-- Give routes their numbers, unless they have them.
+INSERT INTO {schema}.routes (namespace, queue, workflow, version)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) ON CONFLICT DO NOTHING;
+
+-- name: find_route
+-- The number of a route.
+SELECT route FROM {schema}.routes WHERE namespace = $1 AND queue = $2 AND workflow = $3 AND version = $4;
+
+-- name: create_runs
+-- Insert runs whose id and idempotency key are free, with their first events, claimed if $16 is a working worker.
+WITH new AS MATERIALIZED (
+  SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                       $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::bytea[], $14::bigint[],
+                       $15::bytea[], $18::bytea[], $19::bytea[], $20::bigint[], $21::bytea[]) WITH ORDINALITY
+    AS n (namespace, run_id, uid, route, created_at, rank, wake_at, deadline_at, priority, partition, parent_key, idem,
+          meta, codec, payload, origin, hash, claimed_at, claimed_hash, number)
+), holder AS MATERIALIZED (
+  SELECT worker_key FROM {schema}.workers WHERE worker_key = $16 AND stopped = 0 FOR KEY SHARE
+), made AS (
+  INSERT INTO {schema}.runs (namespace, run_id, uid, route, status, epoch, worker_key, seq, hash, rank, wake_at,
+                             deadline_at, priority, partition, parent_key, idem, meta, codec, format, created_at)
+  SELECT n.namespace, n.run_id, n.uid, n.route,
+         CASE WHEN h.worker_key IS NULL THEN 1 ELSE 2 END, CASE WHEN h.worker_key IS NULL THEN 0 ELSE 1 END,
+         h.worker_key, CASE WHEN h.worker_key IS NULL THEN 1 ELSE 2 END,
+         CASE WHEN h.worker_key IS NULL THEN n.hash ELSE n.claimed_hash END,
+         CASE WHEN h.worker_key IS NULL THEN n.rank END, n.wake_at, n.deadline_at, n.priority, n.partition,
+         n.parent_key, n.idem, n.meta, n.codec, $22, n.created_at
+  FROM new n LEFT JOIN holder h ON n.wake_at IS NULL ORDER BY n.number
+  ON CONFLICT DO NOTHING RETURNING run_key, uid, worker_key
+), created AS (
+  INSERT INTO {schema}.events (run_key, seq, at, epoch, kind, codec, payload, args, hash)
+  SELECT m.run_key, 1, n.created_at, 0, 1, n.codec, n.payload, n.origin, n.hash FROM made m JOIN new n ON n.uid = m.uid
+  UNION ALL
+  SELECT m.run_key, 2, n.claimed_at, 1, 2, 0, $17::bytea, NULL, n.claimed_hash FROM made m JOIN new n ON n.uid = m.uid
+  WHERE m.worker_key IS NOT NULL
+)
+SELECT uid, run_key, worker_key FROM made;
+
+-- name: find_runs
+-- The runs that have the ids, else those that have the idempotency keys, by their place in what was asked for.
+SELECT n.number, v.*
+FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS n (namespace, run_id, idem, number)
+CROSS JOIN LATERAL (
+  SELECT coalesce((SELECT r.run_key FROM {schema}.runs r WHERE r.namespace = n.namespace AND r.run_id = n.run_id),
+                  (SELECT r.run_key FROM {schema}.runs r WHERE r.namespace = n.namespace AND r.idem = n.idem)) AS run_key
+) found
+JOIN {schema}.run_rows v ON v.run_key = found.run_key;
+
+-- name: get_run
+-- A run by its id.
+SELECT * FROM {schema}.run_rows WHERE namespace = $1 AND run_id = $2;
+
+-- name: get_runs
+-- Runs by their keys.
+SELECT * FROM {schema}.run_rows WHERE run_key = ANY ($1::bigint[]);
+
+-- name: list_runs
+-- Runs of a namespace, newest first, below the cursor: by key (hence IS TRUE), since an index by name would sort.
+SELECT * FROM {schema}.run_rows WHERE run_key < $1 AND (namespace = $2) IS TRUE ORDER BY run_key DESC LIMIT $3;
+
+-- name: list_runs_of_status
+-- The same with one status, and of some routes if any are given.
+SELECT * FROM {schema}.run_rows
+WHERE status = $4 AND run_key < $1 AND (namespace = $2) IS TRUE
+  AND ($5::bigint[] IS NULL OR (route = ANY ($5::bigint[])) IS TRUE)
+ORDER BY run_key DESC LIMIT $3;
+
+-- name: list_runs_of_route
+-- The same of one route, with any status.
+SELECT * FROM {schema}.run_rows
+WHERE route = $4 AND run_key < $1 AND (namespace = $2) IS TRUE ORDER BY run_key DESC LIMIT $3;
+
+-- name: list_routes
+-- The routes of a workflow in a namespace.
+SELECT route FROM {schema}.routes WHERE namespace = $1 AND workflow = $2;

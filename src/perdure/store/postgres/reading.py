@@ -1,0 +1,66 @@
+"""Reading: every function fetches all it returns, so that no cursor stays open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.store.postgres import rows
+from perdure.store.postgres.arrays import bigints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.model.records import Event, RunRow
+    from perdure.store.postgres.connection import Session
+    from perdure.store.protocol import Filter
+
+_TOP = 2**63 - 1
+
+
+def held(session: Session, worker_key: int) -> dict[int, int]:
+    """Epoch by run_key of everything the worker holds."""
+    return dict(session.fetch("held", worker_key))
+
+
+def next_due(session: Session, routes: Sequence[int]) -> int | None:
+    """When the earliest waiting run of these routes is due."""
+    found: int | None = session.fetch_value("next_due", bigints(routes))
+    return found
+
+
+def get_run(session: Session, run_id: str, namespace: str) -> RunRow | None:
+    """The run of this id."""
+    found = session.fetch("get_run", namespace, run_id)
+    return rows.run_row(found[0]) if found else None
+
+
+def read_events(session: Session, run_key: int, after: int, limit: int) -> list[Event]:
+    """A page of a run's log."""
+    return rows.events(session.fetch("read_events", run_key, after, limit))
+
+
+def list_runs(session: Session, where: Filter) -> list[RunRow]:
+    """A page of runs, newest first: each status or route by its own index, and the pages merged."""
+    below = _TOP if where.after is None else where.after
+    common = (below, where.namespace, where.limit)
+    routes: list[int] | None = None
+    if where.workflow is not None:
+        routes = [route for (route,) in session.fetch("list_routes", where.namespace, where.workflow)]
+    pages: list[rows.Row] = []
+    if where.status is not None:
+        listed = None if routes is None else bigints(routes)
+        for status in dict.fromkeys(where.status):
+            pages += session.fetch("list_runs_of_status", *common, int(status), listed)
+    elif routes is not None:
+        for route in routes:
+            pages += session.fetch("list_runs_of_route", *common, route)
+    else:
+        pages += session.fetch("list_runs", *common)
+    pages.sort(key=lambda row: row[0], reverse=True)
+    return [rows.run_row(row) for row in pages[: where.limit]]
+
+
+def get_artifact(session: Session, digest: bytes) -> bytes | None:
+    """An artifact's bytes."""
+    found = session.fetch("get_artifact", digest)
+    return found[0][0] if found else None

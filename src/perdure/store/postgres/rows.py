@@ -1,0 +1,34 @@
+"""Rows as records: the one place that knows the order of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perdure.model.records import Event, InboxRow, RunRow, Status, WorkerRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Row = tuple[Any, ...]
+
+_STATUS = {int(status): status for status in Status}
+
+
+def run_row(row: Row) -> RunRow:
+    """A row of the ``run_rows`` view."""
+    return RunRow(*row[:7], _STATUS[row[7]], *row[8:25])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def events(rows: Iterable[Row]) -> list[Event]:
+    """Rows of ``read_events``."""
+    return list(map(Event._make, rows))
+
+
+def inbox_row(row: Row) -> InboxRow:
+    """A row of ``unread`` without its counter."""
+    return InboxRow(*row)
+
+
+def worker_row(row: Row) -> WorkerRow:
+    """A row of ``list_workers``."""
+    return WorkerRow(*row[:12], row[12] == 1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -1,0 +1,152 @@
+"""Creating runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perdure.model.chain import genesis, seal
+from perdure.model.records import FORMAT, Claim, Created, Event, Kind, RunRow, Status
+from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
+from perdure.store.postgres.rows import run_row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.model.records import Artifact, NewRun
+    from perdure.store.postgres.connection import Session
+
+PRIORITY_WEIGHT: Final = 3_600_000_000
+"""How much waiting, in µs, one level of priority is worth: a run that waits long enough passes every priority."""
+
+_MOST_PRIORITY: Final = 1_000_000
+
+
+class Creation:
+    """A batch of runs on its way into the store; sent again it finds what it has created."""
+
+    def __init__(
+        self, runs: Sequence[NewRun], routes: Sequence[int], *, claim_for: int | None, facts: bytes, now: int
+    ) -> None:
+        self.runs = runs
+        self.has_artifacts = any(run.artifacts for run in runs)
+        self._claim_for, self._facts, self._now = claim_for, facts, now
+        self._logs = {run.uid: _first_events(run, facts, now) for run in runs}
+        self._new = {run.uid: run for run in runs}
+        numbers = {run.uid: route for run, route in zip(runs, routes, strict=True)}
+        self._values = self._columns(numbers)
+
+    def create(self, session: Session) -> list[Created]:
+        """Create the runs, or find those that are there."""
+        made = {uid: (key, worker) for uid, key, worker in session.fetch("create_runs", *self._values)}
+        if self.has_artifacts and made:
+            keep(session, [(made[run.uid][0], art) for run in self._new.values() if run.uid in made
+                           for art in run.artifacts])  # fmt: skip
+        there = self._find(session, [number for number, run in enumerate(self.runs) if run.uid not in made])
+        seen: set[bytes] = set()
+        created: list[Created] = []
+        for number, run in enumerate(self.runs):
+            if run.uid in made:
+                key, worker = made[run.uid]
+                row = self._row(run, key, worker)
+            else:
+                row = there[number]
+            is_new = row.uid == run.uid and run.uid not in seen
+            seen.add(run.uid)
+            created.append(Created(row, is_new, self._claim(row) if is_new else None))
+        return created
+
+    def _find(self, session: Session, numbers: list[int]) -> dict[int, RunRow]:
+        if not numbers:
+            return {}
+        wanted = [self.runs[number] for number in numbers]
+        found = session.fetch(
+            "find_runs",
+            texts([run.namespace for run in wanted]),
+            texts([run.run_id for run in wanted]),
+            texts([run.idempotency_key for run in wanted]),
+        )
+        return {numbers[row[0] - 1]: run_row(row[1:]) for row in found}
+
+    def _claim(self, row: RunRow) -> Claim | None:
+        """The claim that was made with the run: under the first epoch, and nothing has happened since."""
+        if self._claim_for is None or row.worker_key != self._claim_for or (row.epoch, row.seq) != (1, 2):
+            return None
+        return Claim(row, [Event(row.run_key, *event[1:]) for event in self._logs[row.uid]])
+
+    def _columns(self, routes: dict[bytes, int]) -> tuple[object, ...]:
+        runs = list(self._new.values())
+        wakes = [run.delay_until if run.delay_until is not None and run.delay_until > self._now else None
+                 for run in runs]  # fmt: skip
+        logs = [self._logs[run.uid] for run in runs]
+        return (
+            texts([run.namespace for run in runs]),
+            texts([run.run_id for run in runs]),
+            byteas([run.uid for run in runs]),
+            bigints([routes[run.uid] for run in runs]),
+            bigints([run.created_at for run in runs]),
+            nullable_bigints([_rank(run) if wake is None else None for run, wake in zip(runs, wakes, strict=True)]),
+            nullable_bigints(wakes),
+            nullable_bigints([run.deadline_at for run in runs]),
+            bigints([_priority(run) for run in runs]),
+            texts([run.partition for run in runs]),
+            nullable_bigints([run.parent_key for run in runs]),
+            texts([run.idempotency_key for run in runs]),
+            byteas([run.meta for run in runs]),
+            bigints([run.codec for run in runs]),
+            byteas([run.payload for run in runs]),
+            self._claim_for,
+            self._facts,
+            byteas([run.origin for run in runs]),
+            byteas([log[0].hash for log in logs]),
+            bigints([log[1].at for log in logs]),
+            byteas([log[1].hash for log in logs]),
+            FORMAT,
+        )
+
+    def _row(self, run: NewRun, key: int, worker: int | None) -> RunRow:
+        last = self._logs[run.uid][worker is not None]
+        delayed = run.delay_until is not None and run.delay_until > self._now
+        return RunRow(
+            key, run.namespace, run.run_id, run.uid, run.workflow, run.version, run.queue,
+            Status.PENDING if worker is None else Status.RUNNING, last.epoch, worker, last.seq, last.hash, 0, 0,
+            run.delay_until if delayed else None, run.deadline_at, _priority(run), run.partition, run.parent_key,
+            run.idempotency_key, None, run.meta, FORMAT, run.created_at, None,
+        )  # fmt: skip
+
+
+def keep(session: Session, artifacts: Sequence[tuple[int, Artifact]]) -> None:
+    """Keep artifacts, and note which runs refer to them."""
+    # In the order of their hashes, so that two that keep the same ones do not lock each other.
+    each = sorted({artifact.hash: artifact for _, artifact in artifacts}.values())
+    session.change(
+        "keep_artifacts",
+        byteas([artifact.hash for artifact in each]),
+        bigints([artifact.size for artifact in each]),
+        byteas([artifact.data for artifact in each]),
+    )
+    uses = sorted({(artifact.hash, run_key) for run_key, artifact in artifacts})
+    session.change("use_artifacts", byteas([use[0] for use in uses]), bigints([use[1] for use in uses]))
+
+
+def get_runs(session: Session, run_keys: Sequence[int]) -> dict[int, RunRow]:
+    """Rows by key, those that exist."""
+    if not run_keys:
+        return {}
+    return {row[0]: run_row(row) for row in session.fetch("get_runs", bigints(run_keys))}
+
+
+def _priority(run: NewRun) -> int:
+    return max(-_MOST_PRIORITY, min(run.priority, _MOST_PRIORITY))
+
+
+def _rank(run: NewRun) -> int:
+    return (run.delay_until or run.created_at) - _priority(run) * PRIORITY_WEIGHT
+
+
+def _first_events(run: NewRun, facts: bytes, now: int) -> tuple[Event, Event]:
+    """The event that creates a run, and the one that claims it, which is written only if it is claimed."""
+    at = run.created_at
+    created = seal(
+        genesis(run.uid), 0, 1, at, 0, Kind.RUN_CREATED, codec=run.codec, payload=run.payload, args=run.origin
+    )
+    return created, seal(created.hash, 0, 2, max(now, at), 1, Kind.RUN_CLAIMED, payload=facts)

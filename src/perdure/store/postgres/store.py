@@ -1,0 +1,306 @@
+"""The PostgreSQL store: verbs in the order of a run's life, each delegating to the module of its noun."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from perdure.clock import SystemClock
+from perdure.errors import StoreBusy
+from perdure.store.postgres import builds, commit, control, inbox, reading, reclaim, runs
+from perdure.store.postgres.address import parse_address
+from perdure.store.postgres.claims import Claiming, find_claims
+from perdure.store.postgres.clocks import ServerClock
+from perdure.store.postgres.connect import Connector
+from perdure.store.postgres.connection import Link, Writer
+from perdure.store.postgres.hints import Hints
+from perdure.store.postgres.routes import Routes
+from perdure.store.postgres.schema import migrate
+from perdure.store.postgres.workers import Workers
+from perdure.store.protocol import PAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from perdure.model.clock import Clock
+    from perdure.model.records import (
+        Claim,
+        CommitItem,
+        Created,
+        Event,
+        InboxRow,
+        NewRun,
+        RunRow,
+        Status,
+        Verdict,
+        WorkerRow,
+    )
+    from perdure.store.protocol import Durability, Filter, Reclaimed, Route
+
+
+class PostgresStore:
+    """Runs in one schema of a PostgreSQL database. See ``perdure.store.protocol.Store``.
+
+    Attributes:
+        url: where it is, without passwords.
+        created: whether this object made the store.
+        clock: what judges: the server's clock, as this process can tell it without asking.
+    """
+
+    inline = False
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        durability: Durability = "disk",
+        create: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        address = parse_address(url)
+        self.url = address.label
+        connector = Connector(address, durability)
+        first = connector.open()
+        self._writer = Writer(connector, first)
+        self._reader = Link(connector)
+        self._hints = Hints(connector)
+        self._server_clock = ServerClock()
+        # The server's clock judges, unless the caller has one that is not simply this machine's.
+        self._given = None if clock is None or isinstance(clock, SystemClock) else clock
+        self.clock: Clock = self._given or self._server_clock
+        self._routes = Routes(self._writer)
+        self._workers = Workers(connector, self._writer, self._reader, self._server_clock)
+        self._doubts: dict[int, list[tuple[int, int]]] = {}
+        """By worker: what it may have claimed in transactions whose outcome it was not told."""
+        try:
+            self.created = migrate(self._writer, address.schema, create=create)
+            self._measure()
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the store itself
+
+    @property
+    def hasty(self) -> bool:
+        """Whether verbs of the calling thread raise ``StoreBusy``: here all of them may have to wait."""
+        return self._writer.hasty
+
+    @hasty.setter
+    def hasty(self, hasty: bool) -> None:
+        self._writer.hasty = hasty
+
+    def close(self) -> None:
+        """Let go of every connection; idempotent. In a forked child nothing is closed."""
+        self._hints.close()
+        self._workers.close()
+        self._reader.close()
+        self._writer.close()
+
+    def now(self) -> int:
+        """The clock that judges due times: microseconds UTC. The server's, as it was last measured."""
+        return self.clock.now()
+
+    def changed(self) -> bool:
+        """Whether anyone has, or may have, committed anything since the last call. Never waits."""
+        return self._hints.heard()
+
+    def _measure(self) -> None:
+        before = self._server_clock.monotonic()
+        self._server_clock.learn(self._writer.read(lambda session: session.fetch_value("clock")), before)
+
+    def _instant(self, now: int | None) -> int | None:
+        """The instant that judges; None: the server's clock at that moment."""
+        return self._given.now() if now is None and self._given is not None else now
+
+    # -- workers
+
+    def register_worker(self, worker: WorkerRow, routes: Sequence[Route] = ()) -> None:
+        """Take the worker's lock and insert its row."""
+        self._workers.register(worker, self._numbers(routes))
+
+    def renew(self, worker_key: int, lease: int, beat: int) -> bool:
+        """Renew the worker's lease for ``lease`` µs from before the call; False if the row is gone or stopped."""
+        return self._workers.renew(worker_key, lease, beat)
+
+    def leave_worker(self, worker_key: int) -> None:
+        """Note that the worker is about to stop: it claims nothing more, and its death from now on is no crash."""
+        self._workers.leave(worker_key)
+
+    def retire_worker(self, worker_key: int) -> None:
+        """Mark the worker stopped and let its lock go; its row is deleted when it holds no run."""
+        self._workers.retire(worker_key)
+        self._doubts.pop(worker_key, None)
+        self._hints.mark()
+
+    def list_workers(self) -> list[WorkerRow]:
+        """All workers that are not known to be gone."""
+        return self._workers.all()
+
+    def served(self) -> set[Route]:
+        """Return the routes that living workers serve."""
+        return self._workers.served()
+
+    def dead_workers(self, observer: int, *, grace: int) -> list[int]:
+        """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
+        return self._workers.dead(observer, grace=grace)
+
+    # -- a run's life
+
+    def create_runs(
+        self, new: Sequence[NewRun], /, *, claim_for: int | None = None, facts: bytes = b"", now: int | None = None
+    ) -> list[Created]:
+        """Create runs, or find those that are there under the same id (or idempotency key)."""
+        if not new:
+            return []
+        numbers = [self._routes.number((run.namespace, run.queue, run.workflow, run.version)) for run in new]
+        instant = self.now() if now is None else now
+        batch = runs.Creation(new, numbers, claim_for=claim_for, facts=facts, now=instant)
+        write = self._writer.write if batch.has_artifacts else self._writer.write_at_once
+        created = write(batch.create)
+        self._hints.mark()
+        return created
+
+    def claim_runs(
+        self,
+        worker_key: int,
+        routes: Sequence[Route],
+        limit: int,
+        *,
+        facts: bytes = b"",
+        only: int | None = None,
+        now: int | None = None,
+    ) -> list[Claim]:
+        """Take up to ``limit`` runs that are due, oldest first within their rank."""
+        if limit < 1 or not routes:
+            return []
+        doubts = self._doubts.get(worker_key)
+        if doubts:
+            found = self._reader.read(lambda session: find_claims(session, worker_key, doubts))
+            del self._doubts[worker_key]
+            if found:
+                return found
+        batch = Claiming(worker_key, self._numbers(routes), limit, facts=facts, only=only)
+        if not self._reader.read(lambda session: batch.look(session, self._instant(now))):
+            return []
+        batch.tried.clear()
+        try:
+            return self._writer.write(batch.claim)
+        except BaseException:
+            if batch.tried:
+                self._doubts[worker_key] = batch.tried
+            raise
+
+    def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
+        """Append events, keep artifacts, take inbox rows, change states: each item whole or not at all.
+
+        With ``wait=False`` ``StoreBusy`` is raised at once: a database is always waited for.
+        """
+        if not wait:
+            raise StoreBusy("the database may take its time", store=self.url, advice="let a thread wait for it")
+        verdicts = commit.commit(self._writer, items)
+        self._hints.mark(soon=any(item.state is not None for item in items))
+        return verdicts
+
+    def release(self, worker_key: int, run_keys: Sequence[int]) -> int:
+        """Give settled runs back, claimable at once and still running; returns how many were still held."""
+        released = self._writer.write(lambda session: reclaim.release(session, worker_key, run_keys))
+        self._hints.mark()
+        return released
+
+    def refuse_run(self, run_key: int, epoch: int, build: str, payload: bytes) -> list[Event]:
+        """End a hold whose build cannot go on with the run: leave it to other builds, or block it."""
+        events = self._writer.write(lambda session: builds.refuse_run(session, run_key, epoch, build, payload))
+        self._hints.mark()
+        return events
+
+    def block_stranded(self, seen: Collection[int]) -> list[int]:
+        """Block those of ``seen`` that nobody is left for; returns the other runs of that kind."""
+        found = self._reader.read(builds.stranded).keys()
+        mine = found & set(seen)
+        if mine:
+            self._writer.write(lambda session: builds.block_stranded(session, mine))
+            self._hints.mark()
+        return sorted(found - set(seen))
+
+    def reclaim(self, observer: int, worker_keys: Sequence[int], *, cap: int) -> list[Reclaimed]:
+        """Take the runs of dead workers: count the crash, make them claimable, or block them after ``cap`` crashes."""
+        done: list[Reclaimed] = []
+        for key in worker_keys:
+            if key != observer:
+                done += self._writer.write(partial(reclaim.reclaim, worker_key=key, cap=cap))
+        self._hints.mark()
+        return done
+
+    def request_cancel(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
+        """Cancel: ended at once where nobody holds the run, else asked of its holder; the status found or made."""
+        instant = self._instant(now)
+        status = self._writer.write(lambda session: control.request_cancel(session, run_key, reason, now=instant))
+        self._hints.mark()
+        return status
+
+    def resume_run(self, run_key: int, epoch: int, payload: bytes, *, now: int | None = None) -> RunRow | None:
+        """Make a run that has stopped claimable again, at the epoch seen (else None): ``run_resumed``."""
+        row = self._writer.write(control.Resumption(run_key, epoch, payload, now=self._instant(now)).resume)
+        self._hints.mark()
+        return row
+
+    def block_run(self, run_key: int, epoch: int, payload: bytes, reason: str) -> bool:
+        """Block an unheld run at the epoch seen: ``run_blocked``."""
+        blocked = self._writer.write(control.Blocking(run_key, epoch, payload, reason).block)
+        self._hints.mark()
+        return blocked
+
+    def unread(self, worker_key: int) -> list[tuple[int, int, list[InboxRow]]]:
+        """For runs held by the worker that have inbox rows: (run_key, inbox counter, rows)."""
+        return self._reader.read(lambda session: inbox.unread(session, worker_key))
+
+    def held(self, worker_key: int) -> dict[int, int]:
+        """Epoch by run_key of everything the worker holds."""
+        return self._reader.read(lambda session: reading.held(session, worker_key))
+
+    def next_due(self, routes: Sequence[Route]) -> int | None:
+        """When the earliest sleeping or delayed run of these routes is due."""
+        if not routes:
+            return None
+        numbers = self._numbers(routes)
+        return self._reader.read(lambda session: reading.next_due(session, numbers))
+
+    # -- reading; no verb holds a cursor after it returned
+
+    def get_run(self, run_id: str, namespace: str = "") -> RunRow | None:
+        """The run of this id."""
+        return self._reader.read(lambda session: reading.get_run(session, run_id, namespace))
+
+    def get_runs(self, run_keys: Sequence[int]) -> list[RunRow]:
+        """Rows by key, those that exist, in the order asked for."""
+        found = self._reader.read(lambda session: runs.get_runs(session, run_keys))
+        return [found[key] for key in dict.fromkeys(run_keys) if key in found]
+
+    def read_events(self, run_key: int, after: int = 0, limit: int = PAGE) -> list[Event]:
+        """The log after seq ``after``, at most ``limit`` events."""
+        return self._reader.read(lambda session: reading.read_events(session, run_key, after, limit))
+
+    def list_runs(self, where: Filter) -> list[RunRow]:
+        """Newest first; page by the last row's key."""
+        return self._reader.read(lambda session: reading.list_runs(session, where))
+
+    def get_artifact(self, digest: bytes) -> bytes | None:
+        """An artifact's bytes."""
+        return self._reader.read(lambda session: reading.get_artifact(session, digest))
+
+    def _numbers(self, routes: Sequence[Route]) -> list[int]:
+        return self._routes.numbers((route.namespace, route.queue, route.workflow, route.version) for route in routes)

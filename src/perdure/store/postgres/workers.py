@@ -1,0 +1,113 @@
+"""Workers: registering, renewing, retiring, and telling which of the others are dead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perdure.store.postgres import rows
+from perdure.store.postgres.arrays import bigints
+from perdure.store.postgres.heart import Heart, lock_key
+from perdure.store.postgres.liveness import Sight, Watch
+from perdure.store.protocol import Route
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.model.records import WorkerRow
+    from perdure.store.postgres.clocks import ServerClock
+    from perdure.store.postgres.connect import Connector
+    from perdure.store.postgres.connection import Link, Session, Writer
+
+
+_THOROUGH: Final = 2.0
+"""Seconds between looks at who holds runs."""
+_NEVER: Final = 1 << 62
+"""A grace after which no frozen worker is called dead by one who has just come to look."""
+
+
+class Workers:
+    """The workers of a store, as one process sees them."""
+
+    def __init__(self, connector: Connector, writer: Writer, reader: Link, clock: ServerClock) -> None:
+        self._pooled = connector.pooled
+        self._place = connector.database, connector.address.schema
+        self._writer, self._reader, self._clock = writer, reader, clock
+        self._heart = Heart(connector)
+        self._watches: dict[int, Watch] = {}
+        self._thorough_at = 0.0
+
+    def close(self) -> None:
+        """Let go of the connection and its locks."""
+        self._heart.close()
+
+    def register(self, worker: WorkerRow, routes: Sequence[int]) -> None:
+        """Lock first, then insert: a row whose lock is free is that of a dead worker."""
+        key = worker.worker_key
+        number = lock_key(*self._place, key)
+        self._heart.hold(key, number)
+        server, session = self._heart.mark(key)
+        self._writer.write_at_once(lambda connection: connection.change(
+            "register_worker", key, worker.name, worker.host, worker.pid, worker.pid_started, server, worker.build,
+            session, number, worker.started_at, worker.lease_until, worker.beat, bigints(routes),
+        ))  # fmt: skip
+
+    def renew(self, worker_key: int, lease: int, beat: int) -> bool:
+        """Renew one row: its lease ends later by the server's clock than by that of whoever asks."""
+
+        def renew(session: Session) -> list[rows.Row]:
+            return session.fetch("renew", worker_key, lease, beat, *self._heart.mark(worker_key))
+
+        before = self._clock.monotonic()
+        found = self._heart.read(renew)
+        if found:
+            self._clock.learn(found[0][0], before)
+        return bool(found)
+
+    def leave(self, worker_key: int) -> None:
+        """Note that a worker is about to stop."""
+        self._writer.write_at_once(lambda session: session.change("leave_worker", worker_key))
+
+    def retire(self, worker_key: int) -> None:
+        """Stop a worker; the row stays while it holds runs, for the others to see that they are to be taken."""
+
+        def retire(session: Session) -> None:
+            session.fetch("lock_worker", worker_key)
+            session.change("retire_worker", worker_key)
+            session.change("forget_worker", worker_key)
+
+        self._writer.write(retire)
+        self._heart.let_go(worker_key)
+
+    def all(self) -> list[WorkerRow]:
+        """All rows."""
+        return [rows.worker_row(row) for row in self._reader.read(lambda session: session.fetch("list_workers"))]
+
+    def served(self) -> set[Route]:
+        """The routes that living workers serve."""
+        dead = set(self.dead(0, grace=_NEVER))
+        found = self._reader.read(lambda session: session.fetch("served"))
+        return {
+            Route(workflow, version, queue, namespace)
+            for key, namespace, queue, workflow, version in found
+            if key not in dead
+        }
+
+    def dead(self, observer: int, *, grace: int) -> list[int]:
+        """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
+        # No verb leaves runs with a worker that has no row, so it is enough to look for them now and then.
+        now = self._clock.monotonic()
+        thorough = now >= self._thorough_at
+        if thorough:
+            self._thorough_at = now + _THOROUGH
+
+        def look(session: Session) -> tuple[list[rows.Row], list[rows.Row], int]:
+            # Holders first, so that the row of each that has one is found.
+            holders = session.fetch("list_holders") if thorough else []
+            return holders, session.fetch("watch_workers"), self._reader.opened
+
+        holders, found, opened = self._reader.read(look)
+        known = {row[0] for row in found} | {observer}
+        seen = [Sight(*row) for row in found if row[0] != observer]
+        watch = self._watches.setdefault(observer, Watch())
+        dead = watch.dead(seen, opened=None if self._pooled else opened, grace=grace)
+        return dead + [key for (key,) in holders if key not in known]

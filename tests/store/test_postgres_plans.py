@@ -1,0 +1,157 @@
+"""What a query costs on PostgreSQL must not depend on rows it does not return, whatever the planner knows of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from perdure.model.records import FORMAT
+from perdure.store.open import open_store
+from perdure.store.postgres.arrays import bigints
+from perdure.store.postgres.sql import QUERIES
+from perdure.store.protocol import Route
+from perdure.testing.store_suite import Bench
+
+pytestmark = pytest.mark.postgres
+
+PLANNED = sorted(name for name, sql in QUERIES.items() if re.search(r"\{schema\}", sql) and not re.match(r"CREATE|LISTEN", sql))
+BIG = r"Seq Scan on (runs|events|inbox|artifacts|artifact_uses)\b"
+CROWD = 3000
+
+INDEXES = [
+    ("look_for_claims", "Index Only Scan using runs_ready|Index Scan using runs_ready"),
+    ("look_for_claims", "runs_refused"),
+    ("look_for_claims", "runs_due"),
+    ("look_for_claims", "runs_suspect"),
+    ("claim_ready", "Index Scan using runs_ready"),
+    ("claim_refused", "Index Scan using runs_refused"),
+    ("claim_suspect", "Index Scan using runs_suspect"),
+    ("claim_one", "runs_pkey"),
+    ("promote_due", "Index Scan using runs_due"),
+    ("next_due", "runs_due"),
+    ("held", "runs_held"),
+    ("held_in_full", "runs_held"),
+    ("held_rows", "runs_held"),
+    ("list_holders", "runs_held"),
+    ("unread", "runs_held"),
+    ("refused_ready", "runs_refused"),
+    ("list_runs_of_status", "Index Scan Backward using runs_listed"),
+    ("list_runs_of_route", "Index Scan Backward using runs_routed"),
+    ("list_runs", "Index Scan Backward using runs_pkey"),
+    ("last_events", "Index Scan Backward using events_pkey"),
+    ("read_events", "Index Scan using events_pkey"),
+    ("read_logs", "Index Scan using events_pkey"),
+    ("append_event", "Index Only Scan Backward using events_pkey"),
+    ("append_items", "Index Only Scan Backward using events_pkey"),
+    ("commit_items", "Index Only Scan Backward using events_pkey"),
+    ("commit_items", "Index Scan using runs_pkey"),
+]
+
+
+def plan(bench, name):
+    """How a query is executed whatever its values are: as the store executes it."""
+    sql = QUERIES[name]
+    texts = bench.store._writer._connector.texts
+    count = max((int(number) for number in re.findall(r"\$(\d+)", sql)), default=0)
+    values = f"({', '.join(['NULL'] * count)})" if count else ""
+
+    def explain(session):
+        session.script(b"PREPARE planned AS " + texts[name])
+        try:
+            rows = session._cursor.execute(f"EXPLAIN (COSTS OFF) EXECUTE planned{values}".encode(), prepare=False)
+            return "\n".join(row[0] for row in rows)
+        finally:
+            session.script(b"DEALLOCATE planned")
+
+    return bench.store._writer.read(explain)
+
+
+def fill(bench):
+    """Many runs in every state, and a planner that knows it."""
+    worker = bench.worker()
+    far = bench.store.now() + 10**12
+    bench.store.create_runs([bench.new(f"foreign-{number}", workflow="other") for number in range(CROWD)])
+    bench.store.create_runs([bench.new(f"far-{number}", delay_until=far + number) for number in range(CROWD)])
+    for claim in bench.store.claim_runs(worker, [Route("other")], CROWD // 2):
+        bench.store.request_cancel(claim.row.run_key, "history")
+    schema = bench.store._writer._connector.address.schema
+    for table in ("runs", "events", "inbox", "workers"):
+        text = f'VACUUM (ANALYZE) "{schema}".{table}'.encode()
+        bench.store._writer.read(lambda session, text=text: session.script(text))
+
+
+@pytest.fixture(scope="module")
+def full(postgres_base):
+    import os
+
+    import psycopg
+
+    from tests.servers.fixtures import with_schema
+
+    schema = f"test_{os.urandom(5).hex()}"
+    with Bench(lambda: open_store(with_schema(postgres_base, schema), durability="process")) as bench:
+        fill(bench)
+        yield bench
+    with psycopg.connect(postgres_base, autocommit=True) as connection:
+        connection.execute("SET client_min_messages = error")
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def empty(postgres_url):
+    with Bench(lambda: open_store(postgres_url, durability="process")) as bench:
+        yield bench
+
+
+def test_no_query_walks_through_a_big_table(full):
+    found = {name: re.findall(BIG, plan(full, name)) for name in PLANNED}
+    assert {name: scans for name, scans in found.items() if scans} == {}
+
+
+def test_no_plan_made_in_an_empty_store_does_either(empty):
+    found = {name: re.findall(BIG, plan(empty, name)) for name in PLANNED}
+    assert {name: scans for name, scans in found.items() if scans} == {}
+
+
+@pytest.mark.parametrize(("name", "index"), INDEXES, ids=str)
+def test_hot_queries_use_the_index_made_for_them(name, index, full):
+    assert re.search(index, plan(full, name)), plan(full, name)
+
+
+def test_hot_queries_use_it_also_where_there_is_nothing_yet(empty):
+    plans = {name: plan(empty, name) for name, _ in INDEXES}
+    assert [(name, index) for name, index in INDEXES if not re.search(index.split(" ")[-1], plans[name])] == []
+
+
+def test_a_claim_costs_the_same_behind_any_number_of_other_runs(empty):
+    bench = empty
+    worker = bench.worker()
+
+    def cost():
+        """Pages that a claim of five runs touches."""
+        bench.create_many(5, f"mine-{bench.store.now()}")
+        routes = bigints(bench.store._numbers([Route("greet")]))
+
+        def claim(session):
+            texts = bench.store._writer._connector.texts
+            touched = 0
+            for name, values in (
+                ("look_for_claims", (routes, None, worker)),
+                ("claim_ready", (routes, 5, FORMAT, worker)),
+                ("next_due", (routes,)),
+            ):
+                text = b"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) " + texts[name]
+                lines = session._cursor.execute(text, values, prepare=True, binary=False).fetchall()
+                whole = next(line for (line,) in lines if "Buffers:" in line)
+                touched += sum(map(int, re.findall(r"(?:hit|read)=(\d+)", whole)))
+            return touched
+
+        pages = bench.store._writer.write(claim)
+        assert len(bench.claim(worker, 5)) == 5
+        return pages
+
+    cost()
+    alone = cost()
+    fill(bench)
+    assert cost() < 2 * alone
