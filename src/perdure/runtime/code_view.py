@@ -142,8 +142,8 @@ class CodeView:
             raise DefinitionError("an artifact has a name (str) and bytes", advice='ctx.artifact("report.pdf", data)')
         data = bytes(data)
         artifact = Artifact(sha256(data).digest(), len(data), data)
-        body.artifacts.append(artifact)
-        body.named.append((name, artifact.hash, artifact.size))
+        body.artifacts = [*body.artifacts, artifact]
+        body.named = [*body.named, (name, artifact.hash, artifact.size)]
 
     def _on_loop(self, callback: Callable[[], object]) -> None:
         host = self._run.host

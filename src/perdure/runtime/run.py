@@ -97,6 +97,8 @@ class Run:
         """The instant that the loop's clock counts from, µs."""
         self.replay = _NOTHING
         self.replaying = False
+        self.listening = True
+        """Whether the log, or a cancel, may hold something to deliver."""
         self.accept_drift = False
         self.recorded_python = ""
         """The Python minor that executed the run before this claim."""
@@ -204,8 +206,7 @@ class Run:
             if self.root.done() and not self._strays_left():
                 self._finish()
                 continue
-            outcome = self._next_outcome()
-            if outcome is not None:
+            if (self.live or loop.timers or self.listening) and (outcome := self._next_outcome()) is not None:
                 self.activation += 1
                 self.spins = 0
                 loop.activate(*outcome)
@@ -232,6 +233,7 @@ class Run:
                 return recorded_outcome(self, event)
             self.replaying = False
             self._zero = replay.zero(self.seq)
+        self.listening = bool(replay.late)
         if self.cancel_request is not None and self.cancel_reason is None:
             return self._deliver_cancel(self.cancel_request)
         if loop.timers:
@@ -321,7 +323,6 @@ class Run:
                 _ = startable.popleft()
                 continue
             if call.barrier > self.durable and not host.journal.barrier(self):
-                self._arm()
                 return False
             if self.gone:
                 return False
@@ -386,8 +387,8 @@ class Run:
 
     def _rest(self) -> bool:
         """Nothing to deliver and nothing to start: wait here, or let go; True to go on at once."""
-        now = self.host.clock.now()
         if self.retrying:
+            now = self.host.clock.now()
             due_calls = [call for call in self.retrying.values() if call.next_at <= now]
             if due_calls and not self.stopping:
                 for call in due_calls:
@@ -409,7 +410,7 @@ class Run:
                 advice="nothing is running and no timer is set; look at what it awaits",
             )
             return True
-        if due - now <= PARK:
+        if due - self.host.clock.now() <= PARK:
             self._arm()
             return False
         status = Status.RETRYING if self.retrying and not self.loop.timers else Status.SLEEPING
@@ -457,11 +458,12 @@ class Run:
         now: int = 0,
     ) -> Event:
         """Give an event its place in the log and hand it to the journal."""
-        self.at = at = max(self.at, now or self.host.clock.now())
-        self.seq += 1
-        event = chain.seal(
-            self.link, self.run_key, self.seq, at, self.epoch, kind, key, attempt, took, codec, payload, args
-        )
+        at = now or self.host.clock.now()
+        if at < self.at:
+            at = self.at
+        self.at = at
+        self.seq = seq = self.seq + 1
+        event = chain.seal(self.link, self.run_key, seq, at, self.epoch, kind, key, attempt, took, codec, payload, args)
         self.link = event.hash
         if kind in OUTCOMES:  # code may be looking, on a thread: for it nothing else has happened
             self.loop.clock = (at - self._zero) / 1e6
@@ -469,9 +471,9 @@ class Run:
         if not self._advancing:
             self.host.journal.kick()  # else when it is done
         if artifact is not None:
-            item.artifacts.append(artifact)
+            item.artifacts = [*item.artifacts, artifact]
         if take:
-            item.take.extend(take)
+            item.take = [*item.take, *take]
         return event
 
     def _leave(
@@ -537,6 +539,7 @@ class Run:
         self.deaf = False
         if cancel is not None and self.cancel_request is None:
             self.cancel_request = cancel
+            self.listening = True
             if self.stopping:
                 self.stopping = False  # a cancelled run ends here rather than elsewhere
         if not self._advancing:

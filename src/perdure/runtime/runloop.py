@@ -208,9 +208,8 @@ class RunLoop(RunLoopBase):
 
     def create_future(self) -> asyncio.Future[Any]:
         """Make a future of this loop."""
-        future = RunFuture.__new__(RunFuture)
+        future = RunFuture(loop=self)
         future.n = self.number()
-        future.__init__(loop=self)  # type: ignore[misc]
         return future
 
     def create_task(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
