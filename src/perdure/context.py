@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as _random
+import sys
 import threading
 import uuid
 from contextlib import contextmanager
@@ -421,6 +422,12 @@ here: Final = _Here()
 """Per thread: the fiber it is, if any."""
 
 _get_running_loop = asyncio._get_running_loop
+current_task: Final[Callable[[asyncio.AbstractEventLoop], asyncio.Task[Any] | None]] = (
+    asyncio.current_task
+    if sys.version_info >= (3, 12)
+    else asyncio.tasks.__dict__["_current_tasks"].get  # what current_task, written in Python there, looks in
+)
+"""The task that a loop is executing."""
 _attempt: ContextVar[Attempt | None] = ContextVar("perdure_attempt", default=None)
 _system_random: Final = _random.SystemRandom()
 _clock: Final = SystemClock()

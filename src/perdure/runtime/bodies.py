@@ -105,7 +105,10 @@ class Body:
     def run_here(self, _argument: object) -> None:
         """Execute a sync body on the calling thread; ``finished`` is called on the host's loop afterwards."""
         try:
-            self.value = self._invoke()
+            call = self.call
+            step = call.step
+            context = None if step.takes_ctx is None else self.step_context()
+            self.value = step.invoke(call.prepared.args, call.prepared.kwargs, context)
         except BaseException as error:  # noqa: BLE001 - whatever a body raises is its outcome
             self.error = error
         self.stage = _OVER
@@ -118,7 +121,10 @@ class Body:
         if not _EAGER:
             self.stage = _RUNNING
         try:
-            self.value = await self._invoke()
+            call = self.call
+            step = call.step
+            context = None if step.takes_ctx is None else self.step_context()
+            self.value = await step.invoke(call.prepared.args, call.prepared.kwargs, context)
         except KeyboardInterrupt as error:
             self.error = error
             if self.run.stopping:  # a person who is tired of waiting, not the body
@@ -136,12 +142,6 @@ class Body:
         begun, self.stage = self.stage, _OVER
         if begun is _RUNNING:
             self.run.host.settle_soon(self)
-
-    def _invoke(self) -> Any:
-        call = self.call
-        step = call.step
-        context = None if step.takes_ctx is None else self.step_context()
-        return step.invoke(call.prepared.args, call.prepared.kwargs, context)
 
     def finished(self) -> None:
         """Settle: hand the outcome to the run."""
@@ -185,6 +185,11 @@ class Body:
                 self.error = asyncio.CancelledError()
                 self.stage = _OVER
                 self.run.host.settle_soon(self)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the body has begun and not returned."""
+        return self.stage is _RUNNING
 
     @property
     def aborted(self) -> bool:
