@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as _random
+import sys
 import threading
 import uuid
 from contextlib import contextmanager
@@ -94,6 +95,14 @@ class AbortFlag(Protocol):
         ...
 
 
+class Attempt(Protocol):
+    """One attempt at a step. It makes its context when somebody asks, as few bodies do."""
+
+    def step_context(self) -> StepContext[Any]:
+        """Return the attempt's context, the same each time."""
+        ...
+
+
 class StepSink(Protocol):
     """Where an attempt's progress and artifacts go."""
 
@@ -123,7 +132,7 @@ class StepContext(Generic[ToolsT]):
         "attempt", "key", "run_id", "step", "tools", "workflow",
     )  # fmt: skip
 
-    def __init__(  # noqa: PLR0913, PLR0917 - made once per attempt by the runtime, positionally for speed
+    def __init__(  # noqa: PLR0913, PLR0917 - everything that the runtime knows of an attempt
         self,
         run_id: str,
         workflow: str,
@@ -413,7 +422,13 @@ here: Final = _Here()
 """Per thread: the fiber it is, if any."""
 
 _get_running_loop = asyncio._get_running_loop
-_step: ContextVar[StepContext[Any] | None] = ContextVar("perdure_step", default=None)
+current_task: Final[Callable[[asyncio.AbstractEventLoop], asyncio.Task[Any] | None]] = (
+    asyncio.current_task
+    if sys.version_info >= (3, 12)
+    else asyncio.tasks.__dict__["_current_tasks"].get  # what current_task, written in Python there, looks in
+)
+"""The task that a loop is executing."""
+_attempt: ContextVar[Attempt | None] = ContextVar("perdure_attempt", default=None)
 _system_random: Final = _random.SystemRandom()
 _clock: Final = SystemClock()
 
@@ -442,19 +457,16 @@ def entered(fiber: Fiber | None) -> Generator[None]:
         here.fiber = before
 
 
-def enter_step(ctx: StepContext[Any]) -> Token[StepContext[Any] | None]:
-    """Make ``ctx`` the context of the step body that runs in this contextvars context; for the runtime."""
-    return _step.set(ctx)
+enter_step: Callable[[Attempt], Token[Attempt | None]] = _attempt.set
+"""Say which attempt's body runs in this contextvars context; for the runtime."""
 
-
-def leave_step(token: Token[StepContext[Any] | None]) -> None:
-    """Undo ``enter_step``; not needed where the whole contextvars context is dropped."""
-    _step.reset(token)
+leave_step: Callable[[Token[Attempt | None]], None] = _attempt.reset
+"""Undo ``enter_step``; not needed where the whole contextvars context is dropped."""
 
 
 def in_step() -> bool:
     """Return whether a step's body is calling."""
-    return current_run() is None and _step.get() is not None
+    return current_run() is None and _attempt.get() is not None
 
 
 def step_context() -> StepContext[Any]:
@@ -463,15 +475,15 @@ def step_context() -> StepContext[Any]:
     Raises:
         NotInRun: no step's body is calling.
     """
-    ctx = _step.get()
-    if ctx is None or current_run() is not None:
+    attempt = _attempt.get()
+    if attempt is None or current_run() is not None:
         raise NotInRun(
             "no step is running here",
             advice="a workflow body has perdure.run_context(); tools belong to steps"
             if current_run() is not None
             else "call it in a function decorated with @step, while a run executes it",
         )
-    return ctx
+    return attempt.step_context()
 
 
 def run_context() -> RunContext:

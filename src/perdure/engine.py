@@ -285,7 +285,7 @@ class Engine:
             store, self._journal.call, self._clock, self._namespace, self._definitions, reached=self._reached
         )
         self._watch = Watch(loop, store, self._gone)
-        self._home.enter(loop, operations, Waiters(loop, operations, self._watch, self._poke))
+        self._home.enter(loop, operations, Waiters(loop, operations, self._watch, self._poke, self._executes))
         self._watch.start()
 
     def _close(self) -> None:
@@ -338,6 +338,9 @@ class Engine:
             self._worker.store_gone()
         self._home.fail(error)
         self._asked.set()
+
+    def _executes(self, run_key: int) -> bool:
+        return self._worker is not None and run_key in self._worker.running
 
     def _poke(self) -> None:
         if self._worker is not None:

@@ -9,7 +9,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from perdure.context import INJECTED, RunLoopBase, here
+from perdure.context import INJECTED, RunLoopBase, current_task, here
 from perdure.errors import ColourError, DefinitionError, NotInRun, RunGone
 from perdure.model.arguments import Arguments
 from perdure.model.codec import ValueCodec
@@ -34,10 +34,6 @@ OwnerT = TypeVar("OwnerT")
 ClassT = TypeVar("ClassT", bound=type)
 
 _get_running_loop = asyncio._get_running_loop
-if sys.version_info >= (3, 12):
-    _current_task = asyncio.current_task
-else:  # current_task is written in Python there; this is the table it looks in
-    _current_task = asyncio.tasks.__dict__["_current_tasks"].get
 
 
 # -- where a call is made -------------------------------------------------------------------------
@@ -57,7 +53,7 @@ def run_for_coroutine(shown: str, blocking: str) -> CurrentRun | None:
     """
     loop = _get_running_loop()
     if isinstance(loop, RunLoopBase):
-        if _current_task(loop) is None:
+        if current_task(loop) is None:
             if loop.is_closed():
                 raise RunGone
             raise NotInRun(
@@ -307,7 +303,7 @@ class AsyncStep(Step[P, R]):
             NotInRun: called where a run started but does not look.
         """
         loop = _get_running_loop()
-        if isinstance(loop, RunLoopBase) and not self._unbound and _current_task(loop) is not None:
+        if isinstance(loop, RunLoopBase) and not self._unbound and current_task(loop) is not None:
             return loop.run.call_step(self, args, kwargs)
         return self.aio(*args, **kwargs)
 

@@ -116,7 +116,12 @@ class Waiters:
     """Who waits for which run. One that ends here says so at once; one that ends elsewhere is seen at the next look."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, operations: Operations, watch: Watch, poke: Callable[[], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        operations: Operations,
+        watch: Watch,
+        poke: Callable[[], None],
+        executes: Callable[[int], bool],
     ) -> None:
         self._loop = loop
         self._operations = operations
@@ -129,6 +134,8 @@ class Waiters:
         self._fault: Exception | None = None
         self._recent: OrderedDict[int, tuple[RunRow, Event]] = OrderedDict()
         self.poke = poke
+        self._executes = executes
+        """Whether a run is executed here, so that its end will be told."""
 
     async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: Duration | None) -> Any:
         """Wait for a handle's run and return or raise how it ended."""
@@ -165,9 +172,10 @@ class Waiters:
         try:
             if self._fault is not None:
                 raise self._fault
-            row = (await operations.call(lambda: operations.store.get_runs([run_key])))[0]
-            if not future.done() and (row.status.terminal or row.status is Status.BLOCKED):
-                return await operations.result(row, workflow)
+            if not self._executes(run_key):
+                row = (await operations.call(lambda: operations.store.get_runs([run_key])))[0]
+                if not future.done() and (row.status.terminal or row.status is Status.BLOCKED):
+                    return await operations.result(row, workflow)
             run = await future
         finally:
             self._drop(run_key, future)

@@ -33,3 +33,18 @@ def abort() -> threading.Event:
 @pytest.fixture
 def step_context(sink: Sink, abort: threading.Event) -> StepContext[None]:
     return StepContext("r1", "w", "charge", "charge#1", 2, lambda: "idem", None, 1_000_000, abort, sink)
+
+
+class Attempt:
+    """An attempt whose context is given."""
+
+    def __init__(self, context: StepContext[None]) -> None:
+        self.context = context
+
+    def step_context(self) -> StepContext[None]:
+        return self.context
+
+
+@pytest.fixture
+def attempt(step_context: StepContext[None]) -> Attempt:
+    return Attempt(step_context)

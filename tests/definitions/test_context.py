@@ -17,7 +17,7 @@ import perdure
 from perdure import INJECTED, RunContext, StepContext
 from perdure.context import current_fiber, current_run, enter_step, entered, in_step, leave_step
 from perdure.errors import NotInRun, StepAborted
-from tests.definitions.conftest import Sink
+from tests.definitions.conftest import Attempt, Sink
 from tests.definitions.tiny import NOON, TinyFiber, TinyRun, in_run, in_sync_run
 
 
@@ -75,11 +75,11 @@ class TestRunContext:
         assert in_run(body) == "r1"
         assert in_sync_run(lambda: perdure.run_context().run_id) == "r1"
 
-    def test_elsewhere_there_is_none(self, step_context: StepContext[None]) -> None:
+    def test_elsewhere_there_is_none(self, attempt: Attempt) -> None:
         with pytest.raises(NotInRun) as caught:
             perdure.run_context()
         assert "@workflow" in caught.value.advice
-        token = enter_step(step_context)
+        token = enter_step(attempt)
         with pytest.raises(NotInRun) as caught:
             perdure.run_context()
         leave_step(token)
@@ -88,29 +88,29 @@ class TestRunContext:
 
 class TestStepContextDeeperDown:
     def test_it_is_found_in_the_body_and_in_threads_that_copy_its_context(
-        self, step_context: StepContext[None]
+        self, attempt: Attempt
     ) -> None:
-        token = enter_step(step_context)
-        assert perdure.step_context() is step_context
+        token = enter_step(attempt)
+        assert perdure.step_context() is attempt.context
         assert in_step()
         copied = copy_context()
         leave_step(token)
         assert not in_step()
-        assert copied.run(perdure.step_context) is step_context
+        assert copied.run(perdure.step_context) is attempt.context
 
     def test_elsewhere_there_is_none(self) -> None:
         with pytest.raises(NotInRun) as caught:
             perdure.step_context()
         assert "@step" in caught.value.advice
 
-    def test_a_workflow_has_none_even_if_the_variable_leaks_in(self, step_context: StepContext[None]) -> None:
+    def test_a_workflow_has_none_even_if_the_variable_leaks_in(self, attempt: Attempt) -> None:
         async def body() -> None:
             assert not in_step()
             with pytest.raises(NotInRun) as caught:
                 perdure.step_context()
             assert "run_context()" in caught.value.advice
 
-        token = enter_step(step_context)
+        token = enter_step(attempt)
         in_run(body)
         leave_step(token)
 

@@ -12,6 +12,7 @@ from perdure import INJECTED, RunContext, StepContext, workflow
 from perdure.context import enter_step, leave_step
 from perdure.errors import ColourError, DefinitionError, DuplicateName, NotInRun
 from perdure.workflow import AsyncWorkflow, SyncWorkflow, collect
+from tests.definitions.conftest import Attempt
 from tests.definitions.tiny import TinyRun, in_run, in_sync_run
 
 
@@ -106,8 +107,8 @@ class TestCalling:
         assert "perdure.run(" in caught.value.advice
         assert ".fn is the plain function" in caught.value.advice
 
-    def test_inside_a_step_it_is_refused(self, step_context: StepContext[None]) -> None:
-        token = enter_step(step_context)
+    def test_inside_a_step_it_is_refused(self, attempt: Attempt) -> None:
+        token = enter_step(attempt)
         try:
             with pytest.raises(NotInRun, match="called in a step"):
                 fulfil(1)

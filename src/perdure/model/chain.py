@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 SIZE = 16
 
-_HEAD = Struct(">10q").pack
+_HEAD = Struct(">16s10q").pack
+_new = tuple.__new__  # a named tuple's own constructor is a Python function
 
 
 def genesis(uid: bytes) -> bytes:
@@ -46,7 +47,7 @@ def seal(  # noqa: PLR0913, PLR0917 - the columns of an event
     ``run_key`` is not covered: it is the store's own and changes when a history moves to another store.
     """
     link = _link(previous, seq, at, epoch, kind, key, attempt, took, codec, payload, args)
-    return Event(run_key, seq, at, epoch, kind, key, attempt, took, codec, payload, args, link)
+    return _new(Event, (run_key, seq, at, epoch, kind, key, attempt, took, codec, payload, args, link))
 
 
 def _link(  # noqa: PLR0913, PLR0917 - the columns of an event
@@ -55,10 +56,10 @@ def _link(  # noqa: PLR0913, PLR0917 - the columns of an event
 ) -> bytes:  # fmt: skip
     place = b"" if key is None else key.encode()
     head = _HEAD(
-        seq, at, epoch, kind, -1 if attempt is None else attempt, -1 if took is None else took, codec,
+        previous, seq, at, epoch, kind, -1 if attempt is None else attempt, -1 if took is None else took, codec,
         -1 if key is None else len(place), -1 if payload is None else len(payload), -1 if args is None else len(args),
     )  # fmt: skip
-    return sha256(previous + head + place + (payload or b"") + (args or b"")).digest()[:SIZE]
+    return sha256(head + place + (payload or b"") + (args or b"")).digest()[:SIZE]
 
 
 def check(uid: bytes, events: Iterable[Event], *, run_id: str = "", after: Event | None = None) -> None:

@@ -69,15 +69,25 @@ class ValueCodec:
                 return data, value
         if self._untyped:
             return _roundtrip_tagged(value, at, always=False)
-        typed = self._roundtrip_typed(value)
-        if typed is not None and same(value, typed[1]):
-            return typed
+        written = None
+        typed = self._typed or self._build()
+        if typed is not None:
+            try:
+                # Field names rather than aliases: the two kinds of alias need not agree, and names are what the code
+                # has. Its warnings are not needed: what they warn of does not compare equal.
+                data = typed[0](value, by_alias=False, round_trip=True, warnings=False)
+                written = data, typed[1](data, by_alias=True, by_name=True)
+            except Exception:  # noqa: BLE001, S110 - serializers and validators are users' code; tags are tried next
+                pass
+            else:
+                if same(value, written[1]):
+                    return written
         try:
             # What pydantic turned out to know nothing of is written like what has no annotation.
             return _roundtrip_tagged(value, at, always=not self._untyped)
         except NotSerializable:
-            if typed is not None and same(value, typed[1], loose=True):
-                return typed
+            if written is not None and same(value, written[1], loose=True):
+                return written
             raise
 
     def decode(self, data: bytes) -> Any:
@@ -99,19 +109,6 @@ class ValueCodec:
             # Validators are users' code and may raise anything.
             name = type_name(self.hint)
             raise Undecodable(f"stored value does not fit {name}: {error}", type=name, advice=_ADVICE) from error
-
-    def _roundtrip_typed(self, value: Any) -> tuple[bytes, Any] | None:
-        """Write a value as the annotation says and read it back; None if that fails."""
-        typed = self._typed or self._build()
-        if typed is None:
-            return None
-        try:
-            # Field names rather than aliases: the two kinds of alias need not agree, and names are what the code has.
-            # Its warnings are not needed: what they warn of does not compare equal.
-            data = typed[0](value, by_alias=False, round_trip=True, warnings=False)
-            return data, typed[1](data, by_alias=True, by_name=True)
-        except Exception:  # noqa: BLE001 - serializers and validators are users' code; the tagged form is tried next
-            return None
 
     def _build(self) -> tuple[Callable[..., bytes], Callable[..., Any]] | None:
         if self._untyped:

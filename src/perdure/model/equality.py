@@ -38,6 +38,9 @@ def same(one: Any, other: Any, *, loose: bool = False) -> bool:
         loose: also take what annotations may turn values into: an int a float, a tuple a list.
     """
     try:
+        kind = type(one)
+        if kind is type(other) and BaseModel in kind.__mro__:  # issubclass() is slow with its metaclass
+            return one is other or _same_model(one, other, loose)
         return _same(one, other, loose)
     except Exception:  # noqa: BLE001 - equality of users' classes; what cannot be compared is not known to be the same
         return False
@@ -59,7 +62,7 @@ def _same(one: Any, other: Any, loose: bool) -> bool:  # noqa: FBT001, PLR0911 -
         return _same_mapping(one, other, loose) and (
             kind is not defaultdict or one.default_factory is other.default_factory
         )
-    if BaseModel in kind.__mro__:  # issubclass() is slow with its metaclass
+    if BaseModel in kind.__mro__:
         return _same_model(one, other, loose)
     if kind is set or kind is frozenset:
         return _same_set(one, other, loose)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import IntegrityError
@@ -46,7 +47,7 @@ def note(**fields: object) -> bytes:
 
 def origin(run_id: str, code: bytes, delay_until: int | None) -> bytes:
     """Arguments of ``run_created``: the run's id, ``code`` (a note: where its code was), and when it may begin (µs)."""
-    head = b'{"run_id":' + json.dumps(run_id).encode()
+    head = b'{"run_id":' + encode_basestring_ascii(run_id).encode()
     if delay_until is not None:
         head += b',"delay_until":%d' % delay_until
     return head + b"," + code[1:]

@@ -6,9 +6,12 @@ dataclasses without behaviour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FORMAT = 1
 """Version of everything that is stored: key grammar, event payloads, hash chain. A store holds the least
@@ -178,8 +181,8 @@ class CommitItem:
     run_key: int
     epoch: int
     events: list[Event]
-    artifacts: list[Artifact] = field(default_factory=list)
-    take: list[int] = field(default_factory=list)
+    artifacts: Sequence[Artifact] = ()
+    take: Sequence[int] = ()
     """Inbox rows (their keys) consumed by these events."""
     state: StateChange | None = None
 

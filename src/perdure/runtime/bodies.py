@@ -16,6 +16,8 @@ from perdure.model.ids import idempotency_key
 from perdure.runtime import points
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perdure.model.records import Artifact
     from perdure.runtime.calls import StepCall
     from perdure.runtime.run import Run
@@ -24,6 +26,8 @@ logger = logging.getLogger("perdure.step")
 
 _NO_CONTEXT = Context()
 _EAGER = sys.version_info >= (3, 12)
+_WAITING, _RUNNING, _OVER = range(3)
+"""Where a body is: its task has not begun it, it is under way, it has returned."""
 
 
 class Abort(Enum):
@@ -42,6 +46,7 @@ class Body:
     """
 
     __slots__ = (
+        "_ctx",
         "abort",
         "artifacts",
         "attempt",
@@ -52,6 +57,7 @@ class Body:
         "named",
         "run",
         "settled",
+        "stage",
         "task",
         "timer",
         "value",
@@ -66,86 +72,79 @@ class Body:
         self.timer: Any = None
         self.value: Any = None
         self.error: BaseException | None = None
+        self.stage = _WAITING
         self.settled = False
         self.began = run.host.clock.now()
         # An attempt must not see what an earlier one set.
         self.context = call.context.copy() if call.step.retry.max_attempts > 1 else call.context
-        self.artifacts: list[Artifact] = []
-        self.named: list[tuple[str, bytes, int]] = []
+        self.artifacts: Sequence[Artifact] = ()
+        self.named: Sequence[tuple[str, bytes, int]] = ()
+        self._ctx: StepContext[Any] | None = None
 
     def start(self) -> None:
         """Begin the body; it may have settled on return."""
         run, call = self.run, self.call
         step, host = call.step, run.host
-        timeout = step.timeout
-        context = StepContext(
-            run.run_id,
-            run.workflow,
-            step.name,
-            call.key,
-            self.attempt,
-            self._idempotency_key,
-            host.tools,
-            None if timeout is None else self.began + round(timeout * 1e6),
-            self,
-            self,
-        )
-        self.context.run(enter_step, context)
+        context = self.context
+        context.run(enter_step, self)
         if host.reached is not None:  # told in the body's context, so that it can ask for step_context()
-            self.context.run(host.reached, points.BODY)
+            context.run(host.reached, points.BODY)
         if not step.is_async:
-            host.threads.submit(self, self.context, context)
+            self.stage = _RUNNING
+            host.threads.submit(self, context, None)
+        elif _EAGER:
+            self.task = asyncio.Task(self._contain(), loop=host.loop, context=context, eager_start=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]  # since Python 3.12
+            if self.stage is _OVER:
+                self.finished()
+                return
+            self.stage = _RUNNING
         else:
-            coro = self._contain(context)
-            if _EAGER:
-                self.task = task = asyncio.Task(coro, loop=host.loop, context=self.context, eager_start=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]  # since Python 3.12
-                if task.done():
-                    self._task_done(task)
-                    return
-            else:
-                self.task = task = host.loop.create_task(coro, context=self.context)
-            task.add_done_callback(self._task_done)
-        if timeout is not None:
-            self.timer = host.call_later(timeout, partial(self.request_abort, Abort.TIMEOUT))
+            self.task = asyncio.Task(self._contain(), loop=host.loop, context=context)
+        if step.timeout is not None:
+            self.timer = host.call_later(step.timeout, partial(self.request_abort, Abort.TIMEOUT))
 
-    def run_here(self, context: StepContext[Any]) -> None:
+    def run_here(self, _argument: object) -> None:
         """Execute a sync body on the calling thread; ``finished`` is called on the host's loop afterwards."""
         try:
-            self.value = self.call.step.invoke(self.call.prepared.args, self.call.prepared.kwargs, context)
+            call = self.call
+            step = call.step
+            context = None if step.takes_ctx is None else self.step_context()
+            self.value = step.invoke(call.prepared.args, call.prepared.kwargs, context)
         except BaseException as error:  # noqa: BLE001 - whatever a body raises is its outcome
             self.error = error
+        self.stage = _OVER
 
-    def finished(self) -> None:
-        """A sync body's thread is free again."""
-        self.end(self.value, self.error)
-
-    async def _contain(self, context: StepContext[Any]) -> Any:
-        """Execute an async body; keep from the host's loop what a task would pass on to it, and end it.
+    async def _contain(self) -> None:
+        """Execute an async body; keep from the host's loop what a task would pass on to it.
 
         The body's own coroutine is made here, so that a task cancelled before it began leaves none behind.
         """
-        call = self.call
+        if not _EAGER:
+            self.stage = _RUNNING
         try:
-            return await call.step.invoke(call.prepared.args, call.prepared.kwargs, context)
+            call = self.call
+            step = call.step
+            context = None if step.takes_ctx is None else self.step_context()
+            self.value = await step.invoke(call.prepared.args, call.prepared.kwargs, context)
         except KeyboardInterrupt as error:
+            self.error = error
             if self.run.stopping:  # a person who is tired of waiting, not the body
                 self.abort = Abort.STOP
+                self._over()
                 raise
+        except BaseException as error:
+            if self.run.host.loop.is_closed():
+                raise  # nobody is left to tell
             self.error = error
-        except SystemExit as error:
-            self.error = error
+        self._over()
 
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        if self.error is not None:
-            self.end(None, self.error)
-        elif task.cancelled():
-            self.end(None, asyncio.CancelledError())
-        elif (error := task.exception()) is not None:
-            self.end(None, error)
-        else:
-            self.end(task.result(), None)
+    def _over(self) -> None:
+        """The body has returned; it settles when its task has ended too."""
+        begun, self.stage = self.stage, _OVER
+        if begun is _RUNNING:
+            self.run.host.settle_soon(self)
 
-    def end(self, value: Any, error: BaseException | None) -> None:
+    def finished(self) -> None:
         """Settle: hand the outcome to the run."""
         if self.settled:
             return
@@ -153,18 +152,18 @@ class Body:
         if self.run.host.reached is not None:
             self.context.run(self.run.host.reached, points.BODY_ENDED)
         self.task = None
-        self.context = _NO_CONTEXT  # it holds the step context, which holds this
+        self.context = _NO_CONTEXT  # it holds this
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+        error = self.error
         if error is not None:
-            value = None
+            self.value = None
             if self.abort is Abort.TIMEOUT and isinstance(error, (asyncio.CancelledError, StepAborted)):
-                cause, error = error, self._timeout()
-                error.__cause__ = cause
+                self.error = self._timeout()
+                self.error.__cause__ = error
         elif self.abort is Abort.TIMEOUT:
-            error = self._timeout()
-        self.value, self.error = value, error
+            self.value, self.error = None, self._timeout()
         self.run.body_ended(self)
 
     def _timeout(self) -> BaseException:
@@ -177,12 +176,21 @@ class Body:
 
     def request_abort(self, why: Abort) -> None:
         """Ask the body to stop: an async one is cancelled, a sync one finds ``ctx.cancelled`` set."""
-        if self.settled:
+        if self.stage is _OVER:
             return
         if self.abort is None or why is Abort.LOST:
             self.abort = why
         if self.task is not None:
             self.task.cancel()
+            if self.stage is _WAITING:  # and now it never begins
+                self.error = asyncio.CancelledError()
+                self.stage = _OVER
+                self.run.host.settle_soon(self)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the body has begun and not returned."""
+        return self.stage is _RUNNING
 
     @property
     def aborted(self) -> bool:
@@ -191,6 +199,25 @@ class Body:
         return self.abort is not None and isinstance(self.error, ends)
 
     # -- what the step context asks of it
+
+    def step_context(self) -> StepContext[Any]:
+        """Return what the body may know about itself."""
+        if self._ctx is None:
+            run, call = self.run, self.call
+            timeout = call.step.timeout
+            self._ctx = StepContext(
+                run.run_id,
+                run.workflow,
+                call.step.name,
+                call.key,
+                self.attempt,
+                self._idempotency_key,
+                run.host.tools,
+                None if timeout is None else self.began + round(timeout * 1e6),
+                self,
+                self,
+            )
+        return self._ctx
 
     def _idempotency_key(self) -> str:
         return idempotency_key(self.run.key_uid, self.call.key)

@@ -76,7 +76,7 @@ class StepCall(Coroutine[object, None, Any]):
         "future",
         "interrupted",
         "key",
-        "line",
+        "lasti",
         "marked",
         "message",
         "n",
@@ -108,7 +108,7 @@ class StepCall(Coroutine[object, None, Any]):
         self.body: Body | None = None
         frame = _getframe(3)
         self.code: CodeType = frame.f_code
-        self.line = frame.f_lineno
+        self.lasti = frame.f_lasti
         run.untaken[self.n] = self
 
     def __hash__(self) -> int:
@@ -123,11 +123,9 @@ class StepCall(Coroutine[object, None, Any]):
             msg = f"the call {self.key} was awaited already"
             raise RuntimeError(msg)
         run = self.run
-        future = CallFuture.__new__(CallFuture)
+        self.future = future = CallFuture(loop=run.loop)
         future.n = self.n
         future.call = self
-        future.__init__(loop=run.loop)  # type: ignore[misc]
-        self.future = future
         self.taken = True
         run.ask(self)
         return future
@@ -154,6 +152,11 @@ class StepCall(Coroutine[object, None, Any]):
         """Not driven by hand: await it."""
         msg = "a step call is awaited, not thrown into"
         raise RuntimeError(msg)
+
+    @property
+    def line(self) -> int:
+        """The line the call was made on; 0 if it is not known."""
+        return next((line or 0 for begin, end, line in self.code.co_lines() if begin <= self.lasti < end), 0)
 
     @property
     def where(self) -> str:

@@ -39,12 +39,16 @@ class CodeView:
         scheduled_at: the occurrence that started it, if a schedule did.
     """
 
+    __slots__ = (
+        "_context", "_definitions", "_explicit", "_random", "_run", "run_id", "scheduled_at", "version", "workflow",
+    )  # fmt: skip
+
     def __init__(self, run: Run, row: RunRow) -> None:
         self.run_id, self.workflow, self.version = row.run_id, row.workflow, row.version
         self.scheduled_at: dt.datetime | None = None
         self._run = run
         self._definitions: dict[str, object] = {}
-        self._explicit: set[str] = set()
+        self._explicit: set[str] | None = None
         self._random: random.Random | None = None
         self._context: RunContext | None = None
 
@@ -75,6 +79,8 @@ class CodeView:
         prepared = step.arguments.prepare(args, kwargs)
         key = loop.scope().key(name, step.key)
         if step.key is not None:
+            if self._explicit is None:
+                self._explicit = set()
             if key in self._explicit:
                 raise DuplicateName(
                     f"run {self.run_id} used the key {key!r} already",
@@ -142,8 +148,8 @@ class CodeView:
             raise DefinitionError("an artifact has a name (str) and bytes", advice='ctx.artifact("report.pdf", data)')
         data = bytes(data)
         artifact = Artifact(sha256(data).digest(), len(data), data)
-        body.artifacts.append(artifact)
-        body.named.append((name, artifact.hash, artifact.size))
+        body.artifacts = [*body.artifacts, artifact]
+        body.named = [*body.named, (name, artifact.hash, artifact.size)]
 
     def _on_loop(self, callback: Callable[[], object]) -> None:
         host = self._run.host

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perdure.errors import DriftError, IntegrityError, NotDurable, NotSerializable, PerdureError, Undecodable
+from perdure.errors import (
+    DriftError,
+    IntegrityError,
+    NotAwaited,
+    NotDurable,
+    NotSerializable,
+    PerdureError,
+    Undecodable,
+)
 from perdure.model import payloads
 from perdure.model.failures import encode_failure, failure_text
-from perdure.model.records import Kind, Status
+from perdure.model.records import Kind, StateChange, Status
 from perdure.runtime import drift
 from perdure.runtime.bodies import Abort
 from perdure.runtime.calls import StepCall
@@ -18,7 +27,10 @@ from perdure.runtime.outcomes import settle_body
 if TYPE_CHECKING:
     from perdure.model.records import Artifact
     from perdure.runtime.run import Run
+    from perdure.runtime.runloop import RunTask
 
+
+logger = logging.getLogger("perdure.run")
 
 _ASYNCIO = str(Path(asyncio.__file__).parent)
 _OTHER_LOOP = ("attached to a different loop", "bound to a different event loop")
@@ -36,6 +48,46 @@ class Ending(NamedTuple):
     artifact: Artifact | None = None
     value: Any = None
     failure: bytes | None = None
+
+
+def finish(run: Run, root: RunTask) -> None:
+    """The workflow's function and all its tasks have ended: write how, unless there is a fault in that."""
+    if run.untaken and not root.cancelled() and root.exception() is None:
+        call = next(iter(run.untaken.values()))
+        run.verdict = NotAwaited(
+            f"step {call.key} was called but never awaited ({call.where})",
+            step=call.key,
+            line=call.line,
+            advice="write `await` before the call, or give it to gather, create_task or parallel",
+        )
+        return
+    run.loop.asyncgens.close()
+    for task in run.loop.unheard():
+        logger.warning(
+            "run %s: %s has failed, and the workflow never looked",
+            run.run_id,
+            task.scope.path or task.get_name(),
+            exc_info=task.exception(),
+        )
+    write(run, for_root(run, root))
+
+
+def write(run: Run, ending: Ending) -> None:
+    """Write an ending, or the cancellation that goes before it."""
+    if run.cancel_request is not None and run.cancel_reason is None:
+        run.deliver_cancel()  # it came before the end, so it wins
+    elif run.cancel_reason is None and run.replay.cancelled is not None:
+        # It came when the code had ended, and nothing was left that it could be delivered to.
+        run.cancel_reason = payloads.fields(run.replay.cancelled.payload).get("reason", "")
+    if run.cancel_reason is not None:
+        ending = cancelled(run, ending)
+    run.leave(
+        ending.kind,
+        ending.payload,
+        StateChange(ending.status, reason=ending.reason, inbox_seen=run.inbox),
+        codec=ending.codec,
+        artifact=ending.artifact,
+    )
 
 
 def for_root(run: Run, root: asyncio.Task[Any]) -> Ending:

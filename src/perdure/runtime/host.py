@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.records import CommitItem, Event
+    from perdure.runtime.bodies import Body
     from perdure.runtime.fibers import Fibers
     from perdure.runtime.run import Run
     from perdure.runtime.threads import Threads
@@ -88,6 +90,7 @@ class Host:
     context: Context = field(default_factory=copy_context)
     lease_ok: Callable[[], bool] = field(init=False)
     """The owner's, or what it delegates to: asked before each body."""
+    _over: deque[Body] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         """Ask the owner about the lease until it names someone else."""
@@ -96,6 +99,21 @@ class Host:
     def root_context(self) -> Context:
         """The context a workflow starts in: a copy of what was current when the engine started."""
         return self.context.copy()
+
+    def settle_soon(self, body: Body) -> None:
+        """Settle a body on the loop's next turn; all that have returned in this one share it."""
+        if not self._over:
+            self.loop.call_soon(self._settle, context=self.context)
+        self._over.append(body)
+
+    def _settle(self) -> None:
+        over = self._over
+        try:
+            while over:
+                over.popleft().finished()
+        finally:
+            if over:  # an interrupt came out of one; the others are heard all the same
+                self.loop.call_soon(self._settle, context=self.context)
 
     def call_at(self, due: int, callback: Callable[[], object]) -> Any:
         """Call back when the clock shows ``due`` (µs), or a little earlier or later: the callee looks again."""

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perdure.errors import DriftError, NotSerializable, StepInterrupted, Undecodable
 from perdure.model import payloads
+from perdure.model.arguments import LIMIT
 from perdure.model.failures import decode_failure, encode_failure
 from perdure.model.records import Event, Kind
 from perdure.model.retry import jitter_unit, next_delay
-from perdure.runtime.calls import StepCall
+from perdure.runtime.bodies import Body
 from perdure.runtime.drift import is_misfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perdure.runtime.bodies import Body
-    from perdure.runtime.calls import CallFuture
+    from perdure.runtime.calls import CallFuture, StepCall
     from perdure.runtime.run import Run
 
 
@@ -55,18 +55,20 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
 
 def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
     """Record how a call ended; None if it did not end but will be tried again."""
-    if isinstance(ended, StepCall):
+    if not isinstance(ended, Body):
         return _never_began(run, ended)
     call, error = ended.call, ended.error
     call.body = None  # until here a cancellation finds that the body has settled, and leaves it at that
     key, step, attempt = call.key, call.step, ended.attempt
     now = run.host.clock.now()
     took = max(0, now - ended.began)
-    args = step.arguments.condense(call.prepared.data)
+    args = call.prepared.data
+    if len(args) > LIMIT:
+        args = step.arguments.condense(args)
     for name, data, size in ended.named:
         run.record(Kind.ARTIFACT_KEPT, key, payload=payloads.note(name=name, hash=data.hex(), size=size))
     if ended.artifacts and run.item is not None:
-        run.item.artifacts.extend(ended.artifacts)
+        run.item.artifacts = [*run.item.artifacts, *ended.artifacts]
     if error is None:
         try:
             payload, value = step.result.roundtrip(ended.value)
@@ -89,7 +91,8 @@ def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
             )
             return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)
     aborting = call.cancelled or (run.verdict is not None and not is_misfit(run.verdict))
-    if aborting and ended.aborted:
+    aborted, ended.error = ended.aborted, None  # whose traceback leads back here
+    if aborting and aborted:
         future = call.let_go()
         run.record(Kind.STEP_CANCELLED, key, attempt=attempt, took=took, args=args)
         return (future.settle_cancelled,)

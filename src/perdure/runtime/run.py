@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import Deadlock, DriftError, IntegrityError, NotAwaited, RunGone, StoreError, Undecodable
+from perdure.errors import Deadlock, DriftError, IntegrityError, RunGone, StoreError, Undecodable
 from perdure.model import chain, payloads
 from perdure.model.records import Event, Kind, StateChange, Status
 from perdure.model.replay import OUTCOMES, Replay
@@ -23,12 +24,13 @@ from perdure.runtime.bodies import Abort, Body
 from perdure.runtime.calls import StepCall, marked_first
 from perdure.runtime.code_view import CodeView
 from perdure.runtime.outcomes import Outcome, recorded_outcome, settle_body
-from perdure.runtime.runloop import RunLoop, Timer
+from perdure.runtime.runloop import TORN, RunLoop, RunTask, Timer
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from perdure.context import RunContext
     from perdure.model.records import Artifact, Claim, CommitItem
     from perdure.runtime.host import Host
     from perdure.workflow import Workflow
@@ -43,10 +45,21 @@ PARK = 100_000
 
 
 _NOTHING = Replay(())
+_NO_EVENTS: list[Event] = []
+_NO_TASKS: frozenset[asyncio.Task[Any]] = frozenset()
 
 
 class Run:
     """A claimed run in execution. Lives on the host's loop; nothing here is called from other threads."""
+
+    __slots__ = (
+        "_advancing", "_alarm", "_zero", "accept_drift", "activation", "at", "before", "busy", "calls",
+        "cancel_reason", "cancel_request", "code", "deaf", "definition", "durable", "ended", "epoch", "events",
+        "failures", "fault", "first", "gone", "host", "in_flight", "inbox", "item", "key_uid", "leaving", "link",
+        "listening", "live", "loop", "recorded_python", "replay", "replaying", "resumes", "retrying", "root", "row",
+        "run_id", "run_key", "seq", "spins", "startable", "stopping", "strays", "uid", "untaken", "verdict", "wake_at",
+        "workflow",
+    )  # fmt: skip
 
     def __init__(self, host: Host, claim: Claim, definition: Workflow[Any, Any]) -> None:
         row, last = claim.row, claim.events[-1]
@@ -63,9 +76,10 @@ class Run:
         self.item: CommitItem | None = None
         # It has all the methods of a loop, most of them made by a loop over their names.
         self.loop = RunLoop(self.code, int.from_bytes(sha256(row.uid).digest()[:5]))  # type: ignore[abstract]
-        self.root: asyncio.Task[Any] | None = None
-        self.activation = 0
-        self.spins = 0
+        self.root: RunTask | None = None
+        self.first: tuple[Any, ...] | None = None
+        """Something to call, with its arguments, before anything else."""
+        self.activation = self.spins = self.busy = 0
         self.calls: dict[str, StepCall] = {}
         self.untaken: dict[int, StepCall] = {}
         self.startable: deque[StepCall] = deque()
@@ -74,11 +88,8 @@ class Run:
         self.live: deque[Body | StepCall] = deque()
         self.failures: dict[int, tuple[BaseException, str, int]] = {}
         """By id: failures of steps that the workflow saw, with the step's key and the attempt."""
-        self.busy = 0
-        self.resumes: deque[tuple[Any, Any]] = deque()
-        self.stopping = False
-        self.ended = False
-        self.gone = False
+        self.resumes: list[tuple[Any, Any]] = []
+        self.stopping = self.ended = self.gone = self._advancing = False
         self.fault: BaseException | None = None
         """What ended the execution in memory, if not the loss of the claim."""
         self.deaf = False
@@ -90,14 +101,14 @@ class Run:
         self.verdict: BaseException | None = None
         self.cancel_request: tuple[str, list[int]] | None = None
         self.cancel_reason: str | None = None
-        self.strays: set[asyncio.Task[Any]] = set()
-        self._advancing = False
-        self._alarm = Alarm(host, self.advance)
+        self.strays = _NO_TASKS
+        self._alarm: Alarm | None = None
         self._zero = 0
         """The instant that the loop's clock counts from, µs."""
         self.replay = _NOTHING
-        self.replaying = False
-        self.accept_drift = False
+        self.replaying = self.accept_drift = False
+        self.listening = True
+        """Whether the log, or a cancel, may hold something to deliver."""
         self.recorded_python = ""
         """The Python minor that executed the run before this claim."""
 
@@ -105,9 +116,8 @@ class Run:
 
     def begin(self) -> None:
         """Check everything persisted, then start the workflow's function."""
-        if not self.gone:
-            self._guarded(self._begin)
-            self.advance()
+        self.first = (self._begin,)
+        self.advance()
 
     def _begin(self) -> None:
         try:
@@ -124,7 +134,7 @@ class Run:
             return
         self.loop.clock = 0.0
         self.loop.activate(self._start_root, value)
-        del self.events
+        self.events = _NO_EVENTS
 
     def loaded(self) -> None:
         """The rest of a long log has been read."""
@@ -139,13 +149,13 @@ class Run:
         return self.definition.input.decode(payload) if self.definition.takes_input else None
 
     def _start_root(self, value: Any) -> None:
-        self.root = self.loop.root(self._main(value), self.host.root_context())
-
-    async def _main(self, value: Any) -> Any:
         definition = self.definition
+        context = None if definition.takes_ctx is None else self.code.context()
         if definition.is_async:
-            return await definition.invoke(value, self.code.context())
-        return await self.host.fibers.drive(self, lambda: definition.invoke(value, self.code.context()))
+            main = _await(definition, value, context)
+        else:
+            main = self.host.fibers.drive(self, partial(definition.invoke, value, context))
+        self.root = self.loop.root(main, self.host.root_context())
 
     def rejoin(self, claim: Claim) -> None:
         """Take a new claim, after a wait, with the loop as it was; to be followed by ``advance``."""
@@ -159,57 +169,59 @@ class Run:
 
     def advance(self) -> None:
         """Do whatever can be done now. Never nested; safe to call too often."""
-        if self._advancing or self.ended or self.gone or (self.root is None and self.verdict is None):
+        if self._advancing or self.ended or self.gone:
             return
-        self._guarded(self._advance)
-
-    def activate(self, callback: Callable[..., object], *arguments: object) -> None:
-        """Have something called on the run's loop, and go on."""
-        self._guarded(self.loop.activate, callback, *arguments)
-        self.advance()
-
-    def _guarded(self, do: Callable[..., object], *arguments: object) -> None:
         self._advancing = True
         try:
-            do(*arguments)
-        except KeyboardInterrupt as interrupt:
-            self.drop(interrupt)
-            self.host.owner.run_lost(self, interrupt)
-            raise
-        except Exception as error:  # a fault of ours ends this execution, never the run or its neighbours
-            if not isinstance(error, StoreError):
-                logger.critical("run %s: internal error", self.run_id, exc_info=True)
-            self.drop(error)
-            self.host.owner.run_lost(self, error)
+            if self.first is not None:
+                (do, *arguments), self.first = self.first, None
+                do(*arguments)
+            if self.root is not None or self.verdict is not None:
+                self._advance()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told to the owner; an interrupt goes on
+            self._broken(error)
         finally:
             self._advancing = False
             if self.item is not None:
                 self.host.journal.kick()
 
+    def activate(self, callback: Callable[..., object], *arguments: object) -> None:
+        """Have something called on the run's loop, and go on."""
+        self.first = self.loop.activate, callback, *arguments
+        self.advance()
+
+    def _broken(self, error: Exception | KeyboardInterrupt) -> None:
+        """A fault of ours ends this execution, never the run or its neighbours; an interrupt goes on."""
+        if not isinstance(error, (StoreError, KeyboardInterrupt)):
+            logger.critical("run %s: internal error", self.run_id, exc_info=error)
+        self.drop(error)
+        self.host.owner.run_lost(self, error)
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+
     def _advance(self) -> None:
-        loop = self.loop
+        loop, startable = self.loop, self.startable
         while not (self.busy or self.leaving or self.deaf or self.gone):
             if loop.poison is not None and self.verdict is None:
                 self.verdict = loop.poison
             if self.verdict is not None:
                 if not endings.settled(self) or endings.refused(self):
                     return
-                self._write_end(endings.for_verdict(self, self.verdict))
+                endings.write(self, endings.for_verdict(self, self.verdict))
                 continue
             if self.resumes:
-                thread, reply = self.resumes.popleft()
+                thread, reply = self.resumes.pop(0)
                 thread.go(reply)
                 return
             assert self.root is not None
             if self.root.done() and not self._strays_left():
-                self._finish()
+                endings.finish(self, self.root)
                 continue
-            outcome = self._next_outcome()
-            if outcome is not None:
+            if (self.live or loop.timers or self.listening) and (outcome := self._next_outcome()) is not None:
                 self.activation += 1
                 self.spins = 0
                 loop.activate(*outcome)
-            elif self.startable and self._start_bodies():
+            elif startable and self._start_bodies():
                 continue
             elif loop.ready and not self._pending():
                 self.spins += 1
@@ -218,8 +230,10 @@ class Run:
                 if loop.ready:
                     self.host.loop.call_soon(self.advance)
                     return
-            elif not self._rest():
-                return
+            elif (
+                (startable or self.in_flight) and not (self.retrying or loop.timers or self.stopping)
+            ) or not self._rest():
+                return  # whatever it waits for calls
 
     def _next_outcome(self) -> Outcome | None:
         replay, loop = self.replay, self.loop
@@ -232,8 +246,9 @@ class Run:
                 return recorded_outcome(self, event)
             self.replaying = False
             self._zero = replay.zero(self.seq)
+        self.listening = bool(replay.late)
         if self.cancel_request is not None and self.cancel_reason is None:
-            return self._deliver_cancel(self.cancel_request)
+            return self.deliver_cancel()
         if loop.timers:
             timer = loop.earliest()
             if timer is not None and self.due_at(timer) <= self.host.clock.now():
@@ -244,8 +259,10 @@ class Run:
                 return outcome
         return None
 
-    def _deliver_cancel(self, request: tuple[str, list[int]]) -> Outcome:
-        reason, taken = request
+    def deliver_cancel(self) -> Outcome:
+        """Record the cancel that was asked for."""
+        assert self.cancel_request is not None
+        reason, taken = self.cancel_request
         self.cancel_reason = reason
         self.record(Kind.CANCEL_DELIVERED, payload=payloads.note(reason=reason, spins=self.spins), take=taken)
         return (self.cancel_root,)
@@ -264,10 +281,13 @@ class Run:
 
     def _strays_left(self) -> bool:
         """Whether tasks are left that the workflow did not wait for; each is cancelled once, in creation order."""
-        left = [task for task in self.loop.tasks if not task.done()]
+        tasks = self.loop.tasks
+        if len(tasks) == 1:  # the root's own, which has ended
+            return False
+        left = [task for task in tasks if not task.done()]
         fresh = [task for task in left if task not in self.strays]
         if fresh:
-            self.strays.update(fresh)
+            self.strays |= {*fresh}
             self.activation += 1
             self.loop.activate(lambda: [task.cancel() for task in fresh])
             return self._strays_left()
@@ -321,7 +341,6 @@ class Run:
                 _ = startable.popleft()
                 continue
             if call.barrier > self.durable and not host.journal.barrier(self):
-                self._arm()
                 return False
             if self.gone:
                 return False
@@ -366,7 +385,7 @@ class Run:
     def mark_started(self, older_than: int) -> None:
         """Note bodies in flight since before ``older_than`` (µs) in the log; rides along, nobody waits for it."""
         for body in self.in_flight.values():
-            if body.began < older_than and not body.call.marked and not self.gone and self.leaving is None:
+            if body.is_running and body.began < older_than and not body.call.marked and self.leaving is None:
                 body.call.marked = True
                 self.record(Kind.STEP_STARTED, body.call.key, attempt=body.attempt)
 
@@ -386,8 +405,8 @@ class Run:
 
     def _rest(self) -> bool:
         """Nothing to deliver and nothing to start: wait here, or let go; True to go on at once."""
-        now = self.host.clock.now()
         if self.retrying:
+            now = self.host.clock.now()
             due_calls = [call for call in self.retrying.values() if call.next_at <= now]
             if due_calls and not self.stopping:
                 for call in due_calls:
@@ -409,11 +428,11 @@ class Run:
                 advice="nothing is running and no timer is set; look at what it awaits",
             )
             return True
-        if due - now <= PARK:
+        if due - self.host.clock.now() <= PARK:
             self._arm()
             return False
         status = Status.RETRYING if self.retrying and not self.loop.timers else Status.SLEEPING
-        self._leave(
+        self.leave(
             Kind.RUN_SUSPENDED,
             payloads.note(status=status.word, wake_at=due),
             StateChange(status, wake_at=due, inbox_seen=self.inbox),
@@ -422,7 +441,13 @@ class Run:
 
     def _arm(self) -> None:
         if (self.loop.timers or self.retrying) and (due := self._earliest()) is not None:
+            if self._alarm is None:
+                self._alarm = Alarm(self.host, self.advance)
             self._alarm.set(due)
+
+    def _unset(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
 
     @property
     def instant(self) -> int:
@@ -433,7 +458,7 @@ class Run:
         """Whether nothing but the alarm that is set, after ``now`` (µs), can make the run go on."""
         if self.in_flight or self.busy or self.leaving is not None or self.deaf:
             return False
-        return self._alarm.due is not None and self._alarm.due > now
+        return self._alarm is not None and self._alarm.due is not None and self._alarm.due > now
 
     # -- writing
 
@@ -458,10 +483,8 @@ class Run:
     ) -> Event:
         """Give an event its place in the log and hand it to the journal."""
         self.at = at = max(self.at, now or self.host.clock.now())
-        self.seq += 1
-        event = chain.seal(
-            self.link, self.run_key, self.seq, at, self.epoch, kind, key, attempt, took, codec, payload, args
-        )
+        self.seq = seq = self.seq + 1
+        event = chain.seal(self.link, self.run_key, seq, at, self.epoch, kind, key, attempt, took, codec, payload, args)
         self.link = event.hash
         if kind in OUTCOMES:  # code may be looking, on a thread: for it nothing else has happened
             self.loop.clock = (at - self._zero) / 1e6
@@ -469,16 +492,16 @@ class Run:
         if not self._advancing:
             self.host.journal.kick()  # else when it is done
         if artifact is not None:
-            item.artifacts.append(artifact)
+            item.artifacts = [*item.artifacts, artifact]
         if take:
-            item.take.extend(take)
+            item.take = [*item.take, *take]
         return event
 
-    def _leave(
+    def leave(
         self, kind: Kind, payload: bytes, state: StateChange, *, codec: int = 0, artifact: Artifact | None = None
     ) -> None:
         """Write the event with which this execution lets go of the run."""
-        self._alarm.cancel()
+        self._unset()
         self.before = (self.seq, self.link, self.at)
         self.wake_at = state.wake_at
         self.leaving = self.record(kind, payload=payload, codec=codec, artifact=artifact)
@@ -502,10 +525,15 @@ class Run:
             self.host.owner.run_suspended(self)
 
     def _let_go(self) -> None:
-        """Drop what only an executing run needs: whoever waits for the result may keep this object for long."""
+        """Drop what only an executing run needs: whoever waits for the result may keep this object for long.
+
+        And cut the cycles, so that nothing of it waits for the collector.
+        """
         self.root = None
         self.replay = _NOTHING
         self.failures.clear()
+        self.loop = TORN
+        del self.code
 
     def stale(self, item: CommitItem) -> None:
         """The journal: news came in, so nothing of this was written; take back the leaving and look."""
@@ -537,6 +565,7 @@ class Run:
         self.deaf = False
         if cancel is not None and self.cancel_request is None:
             self.cancel_request = cancel
+            self.listening = True
             if self.stopping:
                 self.stopping = False  # a cancelled run ends here rather than elsewhere
         if not self._advancing:
@@ -549,50 +578,16 @@ class Run:
         if self.gone:
             return
         self.gone = True
-        self._alarm.cancel()
+        self._unset()
         for body in list(self.in_flight.values()):
             body.request_abort(Abort.LOST)
         self.host.fibers.unwind(self)
         self.loop.tear()
 
-    def _finish(self) -> None:
-        """The workflow's function and all its tasks have ended."""
-        root = self.root
-        assert root is not None
-        if self.untaken and not root.cancelled() and root.exception() is None:
-            call = next(iter(self.untaken.values()))
-            self.verdict = NotAwaited(
-                f"step {call.key} was called but never awaited ({call.where})",
-                step=call.key,
-                line=call.line,
-                advice="write `await` before the call, or give it to gather, create_task or parallel",
-            )
-            return
-        self.loop.asyncgens.close()
-        for task in self.loop.unheard():
-            logger.warning(
-                "run %s: %s has failed, and the workflow never looked",
-                self.run_id,
-                task.scope.path or task.get_name(),
-                exc_info=task.exception(),
-            )
-        self._write_end(endings.for_root(self, root))
 
-    def _write_end(self, ending: endings.Ending) -> None:
-        if self.cancel_request is not None and self.cancel_reason is None:
-            self._deliver_cancel(self.cancel_request)  # it came before the end, so it wins
-        elif self.cancel_reason is None and self.replay.cancelled is not None:
-            # It came when the code had ended, and nothing was left that it could be delivered to.
-            self.cancel_reason = payloads.fields(self.replay.cancelled.payload).get("reason", "")
-        if self.cancel_reason is not None:
-            ending = endings.cancelled(self, ending)
-        self._leave(
-            ending.kind,
-            ending.payload,
-            StateChange(ending.status, reason=ending.reason, inbox_seen=self.inbox),
-            codec=ending.codec,
-            artifact=ending.artifact,
-        )
+async def _await(definition: Workflow[Any, Any], value: Any, context: RunContext | None) -> Any:
+    """Call a workflow's function: in the task, so that nothing of it is left if the task never begins."""
+    return await definition.invoke(value, context)
 
 
 __all__ = ["PARK", "Run"]

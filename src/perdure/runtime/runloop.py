@@ -19,7 +19,7 @@ from contextvars import copy_context
 from threading import Thread, get_ident
 from typing import TYPE_CHECKING, Any
 
-from perdure.context import RunLoopBase
+from perdure.context import RunLoopBase, current_task
 from perdure.errors import NotDurable, RunGone
 from perdure.model.keys import TIMER, Scope, task_name
 from perdure.runtime import asyncgens
@@ -208,9 +208,8 @@ class RunLoop(RunLoopBase):
 
     def create_future(self) -> asyncio.Future[Any]:
         """Make a future of this loop."""
-        future = RunFuture.__new__(RunFuture)
+        future = RunFuture(loop=self)
         future.n = self.number()
-        future.__init__(loop=self)  # type: ignore[misc]
         return future
 
     def create_task(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -282,7 +281,7 @@ class RunLoop(RunLoopBase):
 
     def scope(self) -> Scope:
         """Return the place of what runs now."""
-        task = asyncio.current_task(self)
+        task = current_task(self)
         return task.scope if isinstance(task, RunTask) else self.root_scope
 
     def root(self, coro: Coroutine[Any, Any, Any], context: Context) -> RunTask:
@@ -455,3 +454,7 @@ def _not_durable(name: str) -> Callable[..., Any]:
 for _name in dir(asyncio.AbstractEventLoop):
     if not _name.startswith("_") and getattr(RunLoop, _name) is getattr(asyncio.AbstractEventLoop, _name):
         setattr(RunLoop, _name, _not_durable(_name))
+
+TORN = RunLoop.__new__(RunLoop)  # type: ignore[type-abstract]
+"""The loop of runs that have ended."""
+TORN.gone = True

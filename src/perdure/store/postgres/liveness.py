@@ -112,5 +112,3 @@ def _state(worker: Sight) -> Literal["alive", "free", "frozen", "dead"]:
     if worker.locked:
         return "frozen" if worker.ended else "alive"
     return "free"
-
-

@@ -20,6 +20,9 @@ PRIORITY_WEIGHT: Final = 3_600_000_000
 
 _MOST_PRIORITY: Final = 1_000_000
 
+_CHUNK: Final = 32
+"""Runs in one statement: it pairs each new row with what it was made of by going through all of them."""
+
 
 class Creation:
     """A batch of runs on its way into the store; sent again it finds what it has created."""
@@ -28,19 +31,29 @@ class Creation:
         self, runs: Sequence[NewRun], routes: Sequence[int], *, claim_for: int | None, facts: bytes, now: int
     ) -> None:
         self.runs = runs
-        self.has_artifacts = any(run.artifacts for run in runs)
+        self._has_artifacts = any(run.artifacts for run in runs)
         self._claim_for, self._facts, self._now = claim_for, facts, now
         self._logs = {run.uid: _first_events(run, facts, now) for run in runs}
         self._new = {run.uid: run for run in runs}
         numbers = {run.uid: route for run, route in zip(runs, routes, strict=True)}
-        self._values = self._columns(numbers)
+        new = list(self._new.values())
+        self._chunks = [self._columns(new[at : at + _CHUNK], numbers) for at in range(0, len(new), _CHUNK)]
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether one statement creates them all."""
+        return len(self._chunks) == 1 and not self._has_artifacts
 
     def create(self, session: Session) -> list[Created]:
         """Create the runs, or find those that are there."""
-        made = {uid: (key, worker) for uid, key, worker in session.fetch("create_runs", *self._values)}
-        if self.has_artifacts and made:
-            keep(session, [(made[run.uid][0], art) for run in self._new.values() if run.uid in made
-                           for art in run.artifacts])  # fmt: skip
+        made = {
+            uid: (key, worker) for values in self._chunks for uid, key, worker in session.fetch("create_runs", *values)
+        }
+        kept = [
+            (made[run.uid][0], artifact) for run in self._new.values() if run.uid in made for artifact in run.artifacts
+        ]
+        if kept:
+            keep(session, kept)
         there = self._find(session, [number for number, run in enumerate(self.runs) if run.uid not in made])
         seen: set[bytes] = set()
         created: list[Created] = []
@@ -73,8 +86,7 @@ class Creation:
             return None
         return Claim(row, [Event(row.run_key, *event[1:]) for event in self._logs[row.uid]])
 
-    def _columns(self, routes: dict[bytes, int]) -> tuple[object, ...]:
-        runs = list(self._new.values())
+    def _columns(self, runs: Sequence[NewRun], routes: dict[bytes, int]) -> tuple[object, ...]:
         wakes = [run.delay_until if run.delay_until is not None and run.delay_until > self._now else None
                  for run in runs]  # fmt: skip
         logs = [self._logs[run.uid] for run in runs]

@@ -169,7 +169,7 @@ class PostgresStore:
         numbers = [self._routes.number((run.namespace, run.queue, run.workflow, run.version)) for run in new]
         instant = self.now() if now is None else now
         batch = runs.Creation(new, numbers, claim_for=claim_for, facts=facts, now=instant)
-        write = self._writer.write if batch.has_artifacts else self._writer.write_at_once
+        write = self._writer.write_at_once if batch.is_simple else self._writer.write
         created = write(batch.create)
         self._hints.mark()
         return created

@@ -33,7 +33,7 @@ def json_list(numbers: Iterable[int]) -> str:
 
 def run_row(row: Row) -> RunRow:
     """A row of the ``run_rows`` view."""
-    return RunRow(*row[:7], _STATUS[row[7]], *row[8:25])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    return RunRow._make((*row[:7], _STATUS[row[7]], *row[8:25]))
 
 
 def events(rows: Iterable[Row]) -> list[Event]:

@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from perdure.model.chain import genesis, seal
-from perdure.model.records import FORMAT, Claim, Created, Event, Kind, Status
+from perdure.model.records import FORMAT, Claim, Created, Event, Kind, RunRow, Status
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list, run_row
 from perdure.store.sqlite.sql import QUERIES
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from perdure.model.records import NewRun, RunRow
+    from perdure.model.records import NewRun
 
 _CREATE, _FIND, _EVENT = QUERIES["create_runs"], QUERIES["find_run_key"], QUERIES["insert_event"]
 _KEEP, _USE = QUERIES["keep_artifact"], QUERIES["use_artifact"]
@@ -23,7 +23,6 @@ _KEEP, _USE = QUERIES["keep_artifact"], QUERIES["use_artifact"]
 PRIORITY_WEIGHT: Final = 3_600_000_000
 """How much waiting, in µs, one level of priority is worth: a run that waits long enough passes every priority."""
 
-_PENDING, _RUNNING = int(Status.PENDING), int(Status.RUNNING)
 _CREATED, _CLAIMED = Kind.RUN_CREATED, Kind.RUN_CLAIMED
 
 _MOST_PRIORITY: Final = 1_000_000
@@ -39,11 +38,13 @@ def create_runs(
     top: int = fetch_value(cursor, QUERIES["last_run_key"])
     logs: dict[int, list[Event]] = {}
     values: list[tuple[object, ...]] = []
+    rows: dict[int, RunRow] = {}
     for key, run, route in zip(count(top + 1), runs, routes, strict=False):
         delayed = run.delay_until is not None and run.delay_until > now
         worker = None if delayed else claim_for
-        logs[key] = _first_events(run, key, worker, facts, now)
-        values.append(_values(run, key, route, logs[key][-1], worker, delayed=delayed))
+        log = logs[key] = _first_events(run, key, worker, facts, now)
+        row = rows[key] = _row(run, key, log[-1], worker, delayed=delayed)
+        values.append(_values(run, route, row, delayed=delayed))
     before = cursor.connection.total_changes()
     cursor.executemany(_CREATE, values)
     keys = list(logs)
@@ -55,7 +56,7 @@ def create_runs(
         if run.artifacts and key in new:
             cursor.executemany(_KEEP, run.artifacts)
             cursor.executemany(_USE, [(artifact.hash, key) for artifact in run.artifacts])
-    found = get_runs(cursor, keys)
+    found = rows if len(new) == len(rows) else rows | get_runs(cursor, [key for key in keys if key not in new])
     made: list[Created] = []
     for own, key in zip(logs, keys, strict=True):
         row = found[key]
@@ -88,12 +89,23 @@ def _first_events(run: NewRun, key: int, worker: int | None, facts: bytes, now: 
     return [created, seal(created.hash, key, 2, max(now, at), 1, _CLAIMED, payload=facts)]
 
 
-def _values(run: NewRun, key: int, route: int, last: Event, worker: int | None, *, delayed: bool) -> tuple[object, ...]:
+def _row(run: NewRun, key: int, last: Event, worker: int | None, *, delayed: bool) -> RunRow:
+    """What the run's row will be."""
     priority = max(-_MOST_PRIORITY, min(run.priority, _MOST_PRIORITY))
-    waits = delayed or worker is not None
-    return (
-        key, run.namespace, run.run_id, run.uid, route, _PENDING if worker is None else _RUNNING, last.epoch, worker,
-        last.seq, last.hash, None if waits else (run.delay_until or run.created_at) - priority * PRIORITY_WEIGHT,
+    return RunRow(
+        key, run.namespace, run.run_id, run.uid, run.workflow, run.version, run.queue,
+        Status.PENDING if worker is None else Status.RUNNING, last.epoch, worker, last.seq, last.hash, 0, 0,
         run.delay_until if delayed else None, run.deadline_at, priority, run.partition, run.parent_key,
-        run.idempotency_key, run.meta, run.codec, FORMAT, run.created_at,
+        run.idempotency_key, None, run.meta, FORMAT, run.created_at, None,
+    )  # fmt: skip
+
+
+def _values(run: NewRun, route: int, row: RunRow, *, delayed: bool) -> tuple[object, ...]:
+    rank = None
+    if not delayed and row.worker_key is None:
+        rank = (run.delay_until or run.created_at) - row.priority * PRIORITY_WEIGHT
+    return (
+        row.run_key, row.namespace, row.run_id, row.uid, route, row.status, row.epoch, row.worker_key, row.seq,
+        row.hash, rank, row.wake_at, row.deadline_at, row.priority, row.partition, row.parent_key,
+        row.idempotency_key, row.meta, run.codec, FORMAT, row.created_at,
     )  # fmt: skip

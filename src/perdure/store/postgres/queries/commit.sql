@@ -60,7 +60,8 @@ WITH passed AS MATERIALIZED (
       reason = p.reason, awaits = p.awaits, ended_at = p.ended_at, worker_key = NULL, crashes = 0
   FROM passed p WHERE p.status IS NOT NULL AND r.run_key = p.run_key
 ), emptied AS (
-  DELETE FROM {schema}.inbox b USING passed p WHERE p.ended_at IS NOT NULL AND p.inbox > 0 AND b.run_key = p.run_key
+  DELETE FROM {schema}.inbox
+  WHERE run_key = ANY (ARRAY(SELECT p.run_key FROM passed p WHERE p.ended_at IS NOT NULL AND p.inbox > 0))
 )
 SELECT run_key FROM passed;
 
