@@ -38,6 +38,11 @@ def extra(name):
     return names(tree.project()["project"]["optional-dependencies"][name])
 
 
+def peers():
+    """What is measured beside Perdure, and installed apart from it."""
+    return names((tree.ROOT / "benchmarks/peers/requirements.txt").read_text(encoding="utf-8").splitlines())
+
+
 def dev():
     return extra("dev")
 
@@ -49,7 +54,7 @@ def test_the_package_needs_what_it_imports_and_imports_what_it_needs():
 def test_everything_the_tests_import_is_installed_for_them():
     tests = tuple(path for path in tree.python_files() if path not in tree.modules())
     # Modules named so are not meant to be found: what cannot be resolved is what their tests are about.
-    known = core() | dev() | {"nowhere", "nowhere_at_all"}
+    known = core() | dev() | peers() | {"nowhere", "nowhere_at_all"}
     undeclared = {top: place for top, place in tree.third_party(tests).items() if top not in known}
     assert undeclared == {}
 

@@ -139,7 +139,7 @@ TABLE = [
         "verify checks the log", "verifying.py",
         "chain.check(row.uid, page, run_id=row.run_id, after=last)", "pass",
         "cli/test_verify.py::test_damage_is_found_and_named["
-        "update events set took = took + 1 where run_key = 1 and seq = 3-event 3 of run 'a' is not what was]",
+        "sqlite-update events set took = took + 1 where run_key = 1 and seq = 3-event 3 of run 'a' is not what was]",
     ),
     Mutation(
         "a recorded outcome belongs to its arguments", "runtime/drift.py",
@@ -337,17 +337,18 @@ TABLE = [
     Mutation(
         "a held lock under a live lease is alive", "store/sqlite/liveness.py",
         "elif lock is Lock.HELD and ended:", "elif lock is Lock.HELD:",
-        "store/test_liveness.py::test_a_held_lock_under_a_live_lease_is_alive_however_long_its_beat_stands_still",
+        "store/test_liveness.py::test_a_held_lock_under_a_live_lease_is_alive_however_long_its_beat_stands_still"
+        "[sqlite]",
     ),
     Mutation(
         "a frozen worker gets its grace", "store/sqlite/liveness.py",
         "if so_far >= grace:", "if True:",
-        "store/test_liveness.py::test_a_stopped_worker_is_dead_only_after_a_grace_with_the_same_beat",
+        "store/test_liveness.py::test_a_stopped_worker_is_dead_only_after_a_grace_with_the_same_beat[sqlite]",
     ),
     Mutation(
         "a free lock is death at once", "store/sqlite/liveness.py",
         "if lock is Lock.FREE or", "if (lock is Lock.FREE and ended) or",
-        "store/test_liveness.py::test_a_killed_worker_is_dead_at_once",
+        "store/test_liveness.py::test_a_killed_worker_is_dead_before_its_lease_ends[sqlite]",
     ),
     Mutation(
         "a lock file that was replaced proves nothing", "store/sqlite/sidecar.py",

@@ -311,3 +311,22 @@ def test_the_store_was_removed_while_it_was_open(postgres_url):
         execute(postgres_url, f"DROP SCHEMA {schema_of(postgres_url)} CASCADE")
         store.get_run("one")
     assert gone.value.code == "store_gone"
+
+
+@postgres
+def test_what_was_prepared_before_a_migration_is_prepared_again(postgres_url):
+    with Bench(lambda: open_store(postgres_url, durability="process")) as bench:
+        held = bench.hold()
+        row = bench.row(held.key)
+        execute(
+            postgres_url,
+            "DROP VIEW run_rows",
+            """CREATE VIEW run_rows AS
+               SELECT r.run_key, r.namespace, r.run_id, r.uid, t.workflow, t.version, t.queue, r.status, r.epoch,
+                      r.worker_key, r.seq, r.hash, r.inbox, r.crashes, r.wake_at, r.deadline_at, r.priority,
+                      r.partition, r.parent_key, r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.route,
+                      r.paused AS one_more
+               FROM runs r JOIN routes t ON t.route = r.route""",
+        )
+        assert bench.row(held.key) == row
+        assert held.commit(held.steps()) == [1]

@@ -424,7 +424,8 @@ class Worker:
             if run.fault is not None:
                 self._give_back(run, run.fault)
             self._journal.active = len(self.running)
-            if self._hungry or self._wanted:
+            # A claim that is under way looks for itself whether there are slots for more.
+            if (self._hungry and not self._claiming) or self._wanted:
                 self._wake.set()
             if not self.running:
                 self._idle.set()

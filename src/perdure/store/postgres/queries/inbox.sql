@@ -23,4 +23,4 @@ DELETE FROM {schema}.inbox WHERE run_key = ANY ($1::bigint[]);
 -- Inbox rows of the runs a worker holds, in the order they came, with each run's counter.
 SELECT r.inbox, i.inbox_key, i.run_key, i.kind, i.name, i.codec, i.payload, i.sent_at
 FROM {schema}.runs r CROSS JOIN LATERAL (SELECT * FROM {schema}.inbox i WHERE i.run_key = r.run_key) i
-WHERE r.worker_key = $1 ORDER BY r.run_key, i.inbox_key;
+WHERE r.worker_key = $1 AND r.inbox > 0 ORDER BY r.run_key, i.inbox_key;

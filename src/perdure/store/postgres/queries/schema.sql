@@ -22,8 +22,9 @@ INSERT INTO {schema}.store_info (name, value) VALUES ('version', $1)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: lock_migration
--- One at a time brings the schema up to date; the lock goes with the transaction.
-SELECT pg_advisory_xact_lock($1);
+-- One at a time brings the schema up to date, however long that takes; the lock goes with the transaction.
+SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
+       set_config('idle_in_transaction_session_timeout', '0', true), pg_advisory_xact_lock($1);
 
 -- name: health
 -- Server, database and role; what durability rests on; and whether the role may make or change the schema $1.
