@@ -8,7 +8,9 @@ import apsw
 import pytest
 
 from perdure.errors import StoreUnreachable, StoreUnsafe
+from perdure.model.records import Verdict
 from perdure.store.open import open_store, store_path
+from perdure.store.sqlite.connection import EXTEND_PAGES
 from perdure.store.sqlite.sql import QUERIES
 from perdure.testing.store_suite import Bench
 from tests.store import children
@@ -158,15 +160,24 @@ def test_who_opens_no_store_loads_no_sqlite():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_workers_log_file_is_extended_once(tmp_path):
+def test_the_log_file_is_extended_once_it_grows(tmp_path):
     with Bench(lambda: open_store(tmp_path / "store.db")) as bench:
-        bench.create()
+        held = bench.hold()
         log = tmp_path / "store.db-wal"
         assert log.stat().st_size < 1 << 20
-        bench.worker()
+        for _ in range(EXTEND_PAGES):
+            assert held.commit(held.steps()) == [Verdict.APPLIED]
         size = log.stat().st_size
         assert size >= 4 << 20
         bench.hold("two")
         assert log.stat().st_size == size
     with open_store(tmp_path / "store.db") as store:
         assert store.get_run("two")
+
+
+def test_the_log_file_is_left_alone_where_nothing_is_synced(tmp_path):
+    with Bench(lambda: open_store(tmp_path / "store.db", durability="process")) as bench:
+        held = bench.hold()
+        for _ in range(2 * EXTEND_PAGES):
+            assert held.commit(held.steps()) == [Verdict.APPLIED]
+        assert (tmp_path / "store.db-wal").stat().st_size < 4 << 20

@@ -30,6 +30,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 _VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
 _VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 _SCANNER = json.JSONDecoder()
+_new = tuple.__new__  # a named tuple's own constructor is a Python function
 _ADVICE = "the step's parameters changed since; resume(accept_drift=True), patched() or version= are the ways on"
 
 
@@ -91,7 +92,7 @@ class Arguments:
                     data, copy = codec.roundtrip(value, parameter.name)
                     parts.append(label + data)
                     copies.append(copy)
-                return Prepared(b"{" + b",".join(parts) + b"}", tuple(copies), {})
+                return _new(Prepared, (b"{" + b",".join(parts) + b"}", tuple(copies), {}))
         return self._prepare_bound(args, kwargs)
 
     def decode(self, data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:

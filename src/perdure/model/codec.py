@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import types
 import typing
+from functools import partial
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -76,7 +77,7 @@ class ValueCodec:
                 # Field names rather than aliases: the two kinds of alias need not agree, and names are what the code
                 # has. Its warnings are not needed: what they warn of does not compare equal.
                 data = typed[0](value, by_alias=False, round_trip=True, warnings=False)
-                written = data, typed[1](data, by_alias=True, by_name=True)
+                written = data, typed[1](data)
             except Exception:  # noqa: BLE001, S110 - serializers and validators are users' code; tags are tried next
                 pass
             else:
@@ -104,7 +105,7 @@ class ValueCodec:
         if typed is None:
             return loads_plain(data)
         try:
-            return typed[1](data, by_alias=True, by_name=True)
+            return typed[1](data)
         except Exception as error:
             # Validators are users' code and may raise anything.
             name = type_name(self.hint)
@@ -115,7 +116,10 @@ class ValueCodec:
             return None
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(self.hint)
-            self._typed = adapter.serializer.to_json, adapter.validator.validate_json
+            read = adapter.validator.validate_json
+            if _may_have_aliases(adapter):  # otherwise there is nothing to choose, and asking takes its time
+                read = partial(read, by_alias=True, by_name=True)
+            self._typed = adapter.serializer.to_json, read
         except (PydanticUndefinedAnnotation, NameError):
             return None  # something in it is not defined yet, and may be next time
         except PydanticUserError as error:
@@ -125,6 +129,13 @@ class ValueCodec:
             self._untyped = True
             return None
         return self._typed
+
+
+def _may_have_aliases(adapter: TypeAdapter[Any]) -> bool:
+    try:
+        return "alias" in repr(adapter.core_schema)
+    except Exception:  # noqa: BLE001 - of a default value, which is in there too
+        return True
 
 
 def write_scalar(value: Any, kind: type) -> bytes | None:

@@ -31,6 +31,9 @@ _BEGIN, _COMMIT, _ROLLBACK = QUERIES["begin"], QUERIES["commit"], QUERIES["rollb
 CHECKPOINT_PAGES: Final = 1000
 """Pages in the write-ahead log from which it is copied into the database."""
 
+EXTEND_PAGES: Final = 64
+"""Pages from which the log's file is extended."""
+
 _WAL_BYTES: Final = 5 * 1024 * 1024
 """A little more than the log grows to between checkpoints: overwriting blocks syncs faster than appending them."""
 
@@ -162,15 +165,26 @@ class Writer(Link):
 
     The log is checkpointed by whoever may wait, after its commit; a caller that may not wait is turned away
     when a checkpoint is due.
+
+    Args:
+        place: the database's file.
+        connect: opens a connection to it.
+        connection: one that is open already.
+        extend: whether the log's file is to be extended once it grows: of use where commits are synced.
     """
 
     def __init__(
-        self, place: Place, connect: Callable[[], apsw.Connection], connection: apsw.Connection | None = None
+        self,
+        place: Place,
+        connect: Callable[[], apsw.Connection],
+        connection: apsw.Connection | None = None,
+        *,
+        extend: bool,
     ) -> None:
         self._patient = True
         self._log_pages = 0
-        self._checkpoint_at = CHECKPOINT_PAGES
-        self._extended = False
+        self._to_extend = extend
+        self._checkpoint_at = EXTEND_PAGES if extend else CHECKPOINT_PAGES
         self._hasty: set[int] = set()
         """Threads whose transactions are refused with ``StoreBusy`` where they would have to wait."""
         super().__init__(place, connect, connection)
@@ -182,7 +196,7 @@ class Writer(Link):
 
     def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         # SQLite calls it after every commit; having it switches SQLite's own checkpointing off.
-        if pages < self._log_pages:
+        if pages < self._log_pages and not self._to_extend:
             self._checkpoint_at = CHECKPOINT_PAGES
         self._log_pages = pages
         return apsw.SQLITE_OK
@@ -288,22 +302,28 @@ class Writer(Link):
         """Copy the log into the database once it is long; readers that hold it back cost nothing but its length."""
         if self._log_pages < self._checkpoint_at or self._connection is None:
             return
+        if self._to_extend:
+            self._extend_log()
+            return
         with suppress(apsw.Error):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         # Not asked for again before the log has grown by as much, or has begun anew.
         self._checkpoint_at = self._log_pages + CHECKPOINT_PAGES
 
-    def extend_log(self) -> None:
+    def _extend_log(self) -> None:
         """Fill the write-ahead log's file up with zeros, once, so that commits overwrite blocks that are there.
 
-        Under the write lock, so that no other process appends meanwhile.
+        Under the write lock, so that no other process appends meanwhile. Not before the log has grown a little: who
+        commits a few times only would wait longer for this than it saves.
         """
-        with self:
-            if self._extended:
-                return
-            self._extended = True
-            with suppress(OSError):
+        self._to_extend = False
+        self._checkpoint_at = CHECKPOINT_PAGES
+        with suppress(StoreError, OSError):
+            self.begin()
+            try:
                 _fill(f"{self.path}-wal")
+            finally:
+                self.rollback()
 
 
 def _fill(log: str) -> None:

@@ -63,11 +63,11 @@ class SqliteStore:
         if place.file is not None:
             guard.protect(place.file)
         writing = partial(connect, path, durability=durability, vfs=vfs)
-        self._writer = Writer(place, writing, opened.connection)
-        self._heart = Writer(place, writing)
+        self._writer = Writer(place, writing, opened.connection, extend=durability == "disk")
+        self._heart = Writer(place, writing, extend=False)
         self._reader = Reader(place, partial(connect, path, query_only=True, vfs=vfs))
         self._routes = Routes(self._writer)
-        self._workers = Workers(path, self._writer, self._heart, self._reader, synced=durability == "disk")
+        self._workers = Workers(path, self._writer, self._heart, self._reader)
         self._clock = clock or SystemClock()
         self._data_version = (0, -1)
 

@@ -29,9 +29,8 @@ _NEVER = 1 << 62
 class Workers:
     """The workers of a store, as one process sees them."""
 
-    def __init__(self, path: Path, writer: Writer, heart: Writer, reader: Reader, *, synced: bool) -> None:
+    def __init__(self, path: Path, writer: Writer, heart: Writer, reader: Reader) -> None:
         self._path = path
-        self._synced = synced
         self._reader = reader
         self._writer = writer
         self._heart = heart
@@ -49,8 +48,6 @@ class Workers:
                 detail=str(error),
                 advice="it lies beside the database; make it and the directory writable",
             ) from error
-        if self._synced:
-            self._writer.extend_log()
         row = replace(
             worker,
             boot=boot_id(),
