@@ -26,6 +26,9 @@ def generated() -> str:
         assert command is not None
         context = click.Context(command, info_name=name, parent=top)
         parts += [f"### perdure {name}\n", "```text", command.get_help(context), "```\n"]
+        for under, one in (command.commands if isinstance(command, click.Group) else {}).items():
+            inner = click.Context(one, info_name=under, parent=context)
+            parts += [f"### perdure {name} {under}\n", "```text", one.get_help(inner), "```\n"]
     parts += ["## Exit codes\n", "| code | meaning |", "|---|---|"]
     parts += [f"| {int(code)} | {meaning} |" for code, meaning in MEANING.items()]
     return "\n".join(parts) + "\n\n"

@@ -67,7 +67,8 @@ def test_check_finds_what_is_amiss(perdure, store, tmp_path):
 
         with psycopg.connect(store.partition("?")[0], autocommit=True) as connection:
             schema = store.rpartition("=")[2]
-            connection.execute(f"UPDATE {schema}.store_info SET value = '9' WHERE name LIKE '%version'")
+            connection.execute(f"SET search_path = {schema}")
+            connection.execute("UPDATE store_info SET value = '9' WHERE name LIKE '%version'")
     else:
         change = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version = 9')"
         subprocess.run([sys.executable, "-c", change, store], check=True)

@@ -13,12 +13,14 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections import Counter
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import perdure
 from perdure import Engine
+from perdure.model.payloads import fields
 from perdure.model.records import Event, Kind, RunRow, WorkerRow
 from perdure.store.open import is_postgres, open_store
 from tests.crash import apps
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.crash.apps", "tests.crash.procs", "perdure.store.sqlite.store"])
+SERVER.set_forkserver_preload(
+    ["tests.crash.apps", "tests.crash.procs", "perdure.store.sqlite.store", "perdure.store.postgres.store"]
+)
 
 FAST = {"lease": 2.0, "heartbeat": 0.5}
 SLACK = 500_000
@@ -254,20 +258,29 @@ def ended(process: BaseProcess, timeout: float = PATIENCE) -> int:
 
 
 def audit(crew: Crew, run_id: str, entries: list[Entry]) -> None:
-    """Hold a run's log against what its bodies said: G1 and G2.
-
-    No body begins after its step's outcome was recorded, all begins of a step carry one idempotency key of its own,
-    and the attempt of each is one more than the failures recorded before it.
-    """
-    slack = SLACK if is_postgres(crew.store) else 0
-    events = crew.events(run_id)
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    """Hold a run's log against what its bodies said: G1 and G2."""
     begins = [entry for entry in entries if entry.what == "begin" and entry.run == run_id]
+    audit_log(crew.events(run_id), begins, SLACK if is_postgres(crew.store) else 0)
+
+
+def audit_log(events: list[Event], begins: list[Entry], slack: int) -> None:
+    """The same of one run's log and the begins of its bodies.
+
+    No body begins after its step's outcome was recorded, nor twice under one claim; all begins of a step carry one
+    idempotency key of its own, and the attempt of each is one more than the failures recorded before it.
+    """
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    claims = [(fields(event.payload)["pid"], event.seq) for event in events if event.kind == Kind.RUN_CLAIMED]
     keys: dict[str, str] = {}
+    times: Counter[tuple[str, int, int]] = Counter()
     for entry in begins:
         assert keys.setdefault(entry.key, entry.idem) == entry.idem
         done = [e for e in events if e.key == entry.key and e.kind == Kind.STEP_COMPLETED]
         failed = [e for e in events if e.key == entry.key and e.kind == Kind.STEP_FAILED]
+        times[entry.key, entry.attempt, entry.pid] += 1
+        ends = [e.seq for e in events if e in done or (e in failed and e.attempt == entry.attempt)]
+        claimed = [seq for pid, seq in claims if pid == entry.pid and seq < min(ends, default=len(events) + 1)]
+        assert times[entry.key, entry.attempt, entry.pid] <= len(claimed), f"{entry} without a claim of its own"
         assert all(entry.at <= event.at + slack for event in done), f"{entry.key} began again after it was committed"
         earliest, latest = (sum(event.at < entry.at + error for event in failed) for error in (-slack, slack))
         assert 1 + earliest <= entry.attempt <= 1 + latest

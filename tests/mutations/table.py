@@ -254,7 +254,7 @@ TABLE = [
     ),
     Mutation(
         "what a failed attempt has kept is kept", _OUTCOMES,
-        "run.item.artifacts.extend(ended.artifacts)", "pass",
+        "        run.item.artifacts = [*run.item.artifacts, *ended.artifacts]\n", "        pass\n",
         _INTERLEAVINGS + "what_a_failed_attempt_has_kept_is_there",
     ),
     Mutation(

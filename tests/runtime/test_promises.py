@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -28,6 +29,34 @@ def log_of(path, run_id):
 
 def executing(path, *workflows, **options):
     return Engine(path, workflows=workflows, durability="process", **options)
+
+
+class TakesItsTime(Wrapper):
+    """A disk that lets the loop turn a few times before it writes what steps did: whoever does not wait runs."""
+
+    def __init__(self, inner, loop):
+        super().__init__(inner)
+        self.loop = loop
+
+    async def turn(self):
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def commit(self, items, *, wait=True):
+        if any(event.key for item in items for event in item.events):
+            if not wait:
+                raise StoreBusy("busy")
+            asyncio.run_coroutine_threadsafe(self.turn(), self.loop).result(10)
+        return self.inner.commit(items, wait=wait)
+
+
+@asynccontextmanager
+async def slowly(path, flow):
+    """An engine on such a disk; the path is its tools."""
+    store = TakesItsTime(open_store(path, durability="process"), asyncio.get_running_loop())
+    async with executing(store, flow, tools=str(path)) as engine:
+        yield engine
+    store.close()
 
 
 def vandalise(path, sql):
@@ -54,7 +83,7 @@ async def one_after_another() -> list[str]:
 def test_a_body_begins_when_all_before_it_is_on_disk(tmp_path):
     async def main():
         path = tmp_path / "x.db"
-        async with executing(path, one_after_another, tools=str(path)) as engine:
+        async with slowly(path, one_after_another) as engine:
             assert await engine.run(one_after_another) == ["step_completed 1"]
 
     asyncio.run(main())
@@ -75,7 +104,7 @@ async def retries_at_once() -> list[str]:
 def test_the_next_attempt_begins_when_the_failure_of_the_last_is_on_disk(tmp_path):
     async def main():
         path = tmp_path / "x.db"
-        async with executing(path, retries_at_once, tools=str(path)) as engine:
+        async with slowly(path, retries_at_once) as engine:
             assert await engine.run(retries_at_once) == ["step_failed 1"]
 
     asyncio.run(main())
@@ -94,7 +123,7 @@ async def shoots() -> list[str]:
 def test_what_may_begin_once_begins_when_that_is_on_disk(tmp_path):
     async def main():
         path = tmp_path / "x.db"
-        async with executing(path, shoots, tools=str(path)) as engine:
+        async with slowly(path, shoots) as engine:
             assert await engine.run(shoots) == ["step_started"]
 
     asyncio.run(main())

@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.servers.ground import Ground, Own
 
-TARGETS = ["sqlite"]
+TARGETS = ["sqlite", "postgres"]
 """The databases that every test of stores and engines runs on."""
 MARKS = {"sqlite": (), "postgres": (pytest.mark.postgres,)}
 

@@ -18,10 +18,7 @@ pytestmark = pytest.mark.postgres
 def quiet(store):
     """Ask until the store has nothing new to tell for a while."""
     nobody = threading.Event()
-    for _ in range(200):
-        if not store.changed() and not nobody.wait(FLOOR / 4) and not store.changed():
-            return True
-    return False
+    return any(not store.changed() and not nobody.wait(FLOOR / 4) and not store.changed() for _ in range(200))
 
 
 @pytest.fixture
@@ -95,7 +92,9 @@ def test_hints_go_on_after_their_session_was_ended(alone):
 def listens(server):
     try:
         with server.connect() as connection:
-            query = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' OR query LIKE '%pg_current_snapshot%'"
+            query = (
+                "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' OR query LIKE '%pg_current_snapshot%'"
+            )
             return connection.execute(query).fetchone()[0] >= 2
     except psycopg.OperationalError:
         return False

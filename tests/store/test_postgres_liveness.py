@@ -1,4 +1,4 @@
-"""Who is dead on PostgreSQL: locks of sessions are believed where they can be, and nobody who lives is taken for dead."""
+"""Who is dead on PostgreSQL: session locks are believed where they can be, and nobody who lives is taken for dead."""
 
 from __future__ import annotations
 

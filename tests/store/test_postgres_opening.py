@@ -8,7 +8,7 @@ import sys
 import psycopg
 import pytest
 
-from perdure.errors import NotAStore, StoreError, StoreReadOnly, StoreTooNew, StoreUnreachable, StoreUnsafe
+from perdure.errors import NotAStore, StoreError, StoreGone, StoreReadOnly, StoreTooNew, StoreUnreachable, StoreUnsafe
 from perdure.store.migrate import Migration
 from perdure.store.open import inspect_store, migration_script, open_store, store_name
 from perdure.store.postgres.address import parse_address
@@ -306,11 +306,10 @@ def shown(session):
 
 @postgres
 def test_the_store_was_removed_while_it_was_open(postgres_url):
-    store = open_store(postgres_url, durability="process")
-    with store, pytest.raises(StoreError) as gone:
+    with open_store(postgres_url, durability="process") as store:
         execute(postgres_url, f"DROP SCHEMA {schema_of(postgres_url)} CASCADE")
-        store.get_run("one")
-    assert gone.value.code == "store_gone"
+        with pytest.raises(StoreGone):
+            store.get_run("one")
 
 
 @postgres

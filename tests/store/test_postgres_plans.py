@@ -15,7 +15,9 @@ from perdure.testing.store_suite import Bench
 
 pytestmark = pytest.mark.postgres
 
-PLANNED = sorted(name for name, sql in QUERIES.items() if re.search(r"\{schema\}", sql) and not re.match(r"CREATE|LISTEN", sql))
+PLANNED = sorted(
+    name for name, sql in QUERIES.items() if re.search(r"\{schema\}", sql) and not re.match(r"CREATE|LISTEN", sql)
+)
 BIG = r"Seq Scan on (runs|events|inbox|artifacts|artifact_uses)\b"
 CROWD = 3000
 

@@ -51,9 +51,9 @@ class Sight(NamedTuple):
 class Watch:
     """What one observer has seen of the others."""
 
-    def __init__(self, monotonic: Callable[[], float] = SystemClock().monotonic) -> None:
-        """Begin to look, by this clock of seconds."""
-        self._monotonic = monotonic
+    def __init__(self, monotonic: Callable[[], float] | None = None) -> None:
+        """Begin to look; ``monotonic`` is a clock of seconds, this machine's by default."""
+        self._monotonic = monotonic or SystemClock().monotonic
         self._last = self._now()
         self._opened = -1
         self._since = 0
