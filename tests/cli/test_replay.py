@@ -12,13 +12,13 @@ import pytest
 from tests.cli.conftest import SHOP, order, until
 from tests.house import tree
 
+pytestmark = pytest.mark.only("sqlite")  # what they are about is not the store
+
 APP = """
 from __future__ import annotations
 import sys
 import perdure
 from perdure import parallel, step, workflow
-
-pytestmark = pytest.mark.only("sqlite")  # what they are about is not the store
 
 class Odd(Exception):
     pass

@@ -28,7 +28,7 @@ from tests.crash.ledger import PATIENCE, Entry, Ledger
 from tests.servers.behind import vandalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -263,11 +263,17 @@ def audit(crew: Crew, run_id: str, entries: list[Entry]) -> None:
     audit_log(crew.events(run_id), begins, SLACK if is_postgres(crew.store) else 0)
 
 
-def audit_log(events: list[Event], begins: list[Entry], slack: int) -> None:
+def audit_log(events: list[Event], begins: list[Entry], slack: int, overlapping: Container[Entry] = ()) -> None:
     """The same of one run's log and the begins of its bodies.
 
     No body begins after its step's outcome was recorded, nor twice under one claim; all begins of a step carry one
     idempotency key of its own, and the attempt of each is one more than the failures recorded before it.
+
+    Args:
+        events: the log.
+        begins: what bodies said as they began.
+        slack: µs by which their clock and that of the log may differ.
+        overlapping: those that were about to begin when their process was stopped, and did when it went on.
     """
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     claims = [(fields(event.payload)["pid"], event.seq) for event in events if event.kind == Kind.RUN_CLAIMED]
@@ -281,6 +287,8 @@ def audit_log(events: list[Event], begins: list[Entry], slack: int) -> None:
         ends = [e.seq for e in events if e in done or (e in failed and e.attempt == entry.attempt)]
         claimed = [seq for pid, seq in claims if pid == entry.pid and seq < min(ends, default=len(events) + 1)]
         assert times[entry.key, entry.attempt, entry.pid] <= len(claimed), f"{entry} without a claim of its own"
+        if entry in overlapping:
+            continue
         assert all(entry.at <= event.at + slack for event in done), f"{entry.key} began again after it was committed"
         earliest, latest = (sum(event.at < entry.at + error for event in failed) for error in (-slack, slack))
         assert 1 + earliest <= entry.attempt <= 1 + latest

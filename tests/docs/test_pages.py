@@ -23,8 +23,10 @@ def shell(tmp_path):
 
 
 @pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: str(page.relative_to(DOCS)))
-def test_a_page_does_what_it_says(page, shell, monkeypatch):
+def test_a_page_does_what_it_says(page, shell, monkeypatch, request):
     monkeypatch.chdir(shell.folder)
+    if "$DATABASE_URL" in page.read_text("utf-8"):
+        shell.environ["DATABASE_URL"] = request.getfixturevalue("postgres_url")
     monkeypatch.delenv("PERDURE_STORE", raising=False)
     module = types.ModuleType("the_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)
