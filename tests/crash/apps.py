@@ -362,6 +362,46 @@ async def nap(seconds: float) -> str:
     return "awake"
 
 
+# -- texts ---------------------------------------------------------------------------------------
+
+
+@step
+async def say(text: str) -> str:
+    return text
+
+
+@step
+async def complain(text: str) -> None:
+    raise ValueError(text)
+
+
+@workflow
+async def echoed(text: str) -> list[str]:
+    """Says a text back: as it came, as a step gave it, and as a step failed with it."""
+    said = await say(text)
+    try:
+        await complain(text)
+    except ValueError as error:
+        complaint = str(error)
+    await wait_at_gate(0)
+    return [text, said, complaint]
+
+
+@step
+async def make_text(point: int) -> str:
+    return f"a{chr(point)}b"
+
+
+@workflow
+async def gives_text(point: int) -> str:
+    return await make_text(point)
+
+
+@workflow
+async def raises_text(point: int) -> None:
+    await complain(chr(point))
+
+
 WORKFLOWS: list[Workflow[Any, Any]] = [
     journey,
     five,
@@ -383,6 +423,9 @@ WORKFLOWS: list[Workflow[Any, Any]] = [
     only_once,
     persistent,
     nap,
+    echoed,
+    gives_text,
+    raises_text,
     *outcomes.WORKFLOWS,
 ]
 BY_NAME = {one.name: one for one in WORKFLOWS}

@@ -55,10 +55,9 @@ def network(count: int) -> Iterator[Network]:
     """A network with so many hosts besides this machine; skips where it cannot be made."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("hosts are network namespaces, which only root can make, with the program ip (iproute2)")
-    number = os.getpid() % 16_000 * 4 + next(_numbers) % 4
-    # Of the addresses set apart for measurements between networks: nobody has them.
-    net = f"198.{18 + (number >> 15)}.{number >> 7 & 255}"
-    bridge, base = f"pd{number}", (number & 127) << 1
+    number = 7 * os.getpid() + next(_numbers)
+    bridge = f"pd{number % 1_000_000}"
+    net = f"198.{18 + (number >> 8 & 1)}.{number & 255}"  # set apart for measuring networks: nobody has them
     made: list[tuple[str, ...]] = []
     try:
         _ip("link", "add", bridge, "type", "bridge")

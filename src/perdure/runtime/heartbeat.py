@@ -27,6 +27,9 @@ LATE = 1.0
 RETRY = 0.2
 """Seconds between tries at a renewal that failed."""
 
+QUIET = 1.0
+"""Seconds between warnings of that."""
+
 
 class Heartbeat:
     """Renews one worker's lease; ``until`` says up to when (on the clock's monotonic time) it surely holds.
@@ -54,6 +57,7 @@ class Heartbeat:
         self._stop = Event()
         self._loop_thread: int | None = None
         self._reported = False
+        self._quiet_until = 0.0
         self._thread = Thread(target=self._serve, name="perdure-heartbeat", daemon=True)
         self.turned_at = clock.monotonic()
         self.until = clock.monotonic() + lease - self._margin
@@ -92,7 +96,9 @@ class Heartbeat:
         try:
             held = self._store.renew(self._key, round(self._lease * 1e6), self.beat)
         except StoreError as error:
-            logger.warning("heartbeat: the lease could not be renewed, trying again: %s", error)
+            if before >= self._quiet_until:
+                self._quiet_until = before + QUIET
+                logger.warning("heartbeat: the lease could not be renewed, trying again: %s", error)
             return False
         except Exception:  # a fault of ours must not end the renewals for good
             logger.critical("heartbeat: the lease could not be renewed, trying again", exc_info=True)

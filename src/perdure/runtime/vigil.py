@@ -65,6 +65,8 @@ class Vigil:
         self._reclaiming = False
         self._looking = False
         self._look_again = 0.0
+        self._blind = False
+        """Whether the last look failed, which is told once."""
         self._threads = Threads(host.loop, 1, "perdure-vigil")
         self.closing = False
         """A worker that is about to stop takes nothing from others any more."""
@@ -98,9 +100,10 @@ class Vigil:
 
     def _looked(self, look: _Look) -> None:
         self._looking = False
-        if look.error is not None:
-            logger.info("dead workers could not be looked for: %s", look.error)
-        elif not self.closing:
+        if look.error is not None and not self._blind:
+            logger.info("dead workers cannot be looked for, trying again: %s", look.error)
+        self._blind = look.error is not None
+        if not self.closing:
             self._reclaim(look.dead)
 
     def close(self) -> None:

@@ -487,6 +487,8 @@ class Worker:
         Returns the runs whose steps ignore the abort: they keep their claim, renewed, until they settle.
         """
         self._stopping = self._vigil.closing = True
+        for run in self.running.values():
+            run.stopping = True  # from now on no body begins, however long it takes to say so
         self._ending.set()
         self._wake.set()
         if self._serving is not None:
@@ -495,7 +497,6 @@ class Worker:
         if self.running:
             await self._leave()
         for run in list(self.running.values()):
-            run.stopping = True
             self._loop.call_soon(run.advance)
         if await self._settled(drain):
             return await self.close()

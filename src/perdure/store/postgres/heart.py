@@ -121,12 +121,15 @@ class Heart(Link):
             self._keeper.start()
 
     def _watch(self, bell: Bell) -> None:
+        failing = False
         while not self._closed:
             try:
                 pause = self._look()
+                failing = False
             except StoreError as error:
-                logger.info("locks of workers cannot be held: %s", error)
-                pause = _RETRY
+                if not failing:
+                    logger.info("locks of workers cannot be held, trying again: %s", error)
+                failing, pause = True, _RETRY
             except Exception:  # a fault of ours must not end the watch
                 logger.critical("locks of workers cannot be watched", exc_info=True)
                 pause = _RETRY

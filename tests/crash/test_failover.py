@@ -1,0 +1,138 @@
+"""The primary dies under load and its synchronous standby goes on; or it comes back after a while. O27."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from typing import Any
+
+import pytest
+
+from perdure import Engine
+from perdure.clock import SystemClock
+from perdure.errors import StoreError
+from perdure.model.records import Status
+from tests.crash import apps
+from tests.crash.chaos import audit_all, logs
+from tests.crash.procs import Crew, ended
+from tests.servers.ground import Own
+
+pytestmark = [pytest.mark.crash, pytest.mark.postgres, pytest.mark.slow]
+
+STORM = bool(os.environ.get("PERDURE_STORM"))
+CLOCK = SystemClock()
+RUNS = 1000 if STORM else 250
+AWAY = 10.0 if STORM else 3.0
+"""Seconds for which there is no use in the database."""
+LINE = re.compile("(INFO|WARNING|ERROR|CRITICAL):")
+
+
+@pytest.mark.timeout(300)
+def test_nothing_acknowledged_is_lost_when_a_standby_is_promoted_under_load(tmp_path, servers: Own) -> None:
+    primary = servers.server()
+    standby = servers.standby(primary)
+    crew = Crew(tmp_path, primary.url("failover", standby, target_session_attrs="read-write"))
+    try:
+        fleet = [crew.worker(concurrency=20) for _ in range(3)]
+        user = crew.start(_enqueue_and_wait, crew, RUNS)
+        crew.ledger.until_said("result", RUNS // 4)
+        primary.kill_hard()
+        crew.ledger.write("died")
+        standby.promote()
+        assert ended(user, 120) == 0
+        entries = crew.ledger.entries()
+        died = next(n for n, entry in enumerate(entries) if entry.what == "died")
+        early = {what: {e.run for e in entries[:died] if e.what == what} for what in ("enqueued", "result")}
+        assert early["enqueued"] > early["result"] > set()
+        answers = {entry.run: entry.key for entry in entries if entry.what == "result"}
+        assert answers == {f"r{n}": repr(n + 4) for n in range(RUNS)}
+        with standby.connect() as connection:
+            assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
+        found = logs(crew, list(answers))
+        assert {row.status for row, _ in found.values()} == {Status.COMPLETED}
+        audit_all(crew, list(answers))
+        _no_step_runs_again_once_the_next_has_begun(crew)
+        first = crew.ledger.until_said("begin", 1)
+        later = next(e for e in entries[died:] if e.what == "begin")
+        print(f"first new body {later.mono - entries[died].mono:.2f} s after the death of {len(first)} bodies' primary")
+        for process in fleet:
+            assert process.is_alive()
+            process.terminate()
+        assert [ended(process) for process in fleet] == [0] * len(fleet)
+    finally:
+        crew.close()
+
+
+def _no_step_runs_again_once_the_next_has_begun(crew: Crew) -> None:
+    """What the workflow saw was on the disks of both servers, whichever of them is asked now."""
+    latest: dict[str, str] = {}
+    for entry in crew.ledger.entries("begin"):
+        assert entry.key >= latest.get(entry.run, ""), f"{entry.run}: {entry.key} after {latest[entry.run]}"
+        latest[entry.run] = entry.key
+
+
+def _enqueue_and_wait(crew: Any, runs: int) -> None:
+    """Be a user who notes what was acknowledged, and asks again for what was not."""
+
+    async def follow(client: Any, n: int) -> None:
+        handle = await _insist(lambda: client.enqueue(apps.slow, n, run_id=f"r{n}"))
+        crew.ledger.write("enqueued", run=handle.run_id)
+        result = await _insist(handle.result)
+        crew.ledger.write("result", run=handle.run_id, key=repr(result))
+
+    async def main() -> None:
+        async with Engine(crew.store, workflows=apps.WORKFLOWS).client() as client, asyncio.TaskGroup() as group:
+            for n in range(runs):
+                group.create_task(follow(client, n))
+                await asyncio.sleep(0.005)
+
+    asyncio.run(main())
+
+
+async def _insist(ask: Any) -> Any:
+    while True:
+        try:
+            return await ask()
+        except StoreError:
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("fault", ["takes no writes", "is down"])
+def test_a_database_that_is_of_no_use_for_a_while_costs_no_run_and_no_worker(tmp_path, servers: Own, fault) -> None:
+    server = servers.server()
+    crew = Crew(tmp_path, server.url("away"))
+    try:
+        worker = crew.worker(lease=30.0, heartbeat=0.5)
+        crew.enqueue("gated", 1, "r")
+        crew.ledger.until_said("begin", key="wait_at_gate#1")
+        if fault == "is down":
+            server.kill_hard()
+        else:
+            server.reload(default_transaction_read_only="on")
+        began, before = CLOCK.monotonic(), len(crew.log(worker).splitlines())
+        crew.ledger.open_gate()
+        crew.ledger.until_said("end", key="wait_at_gate#1")
+        threading.Event().wait(AWAY)
+        said = [line for line in crew.log(worker).splitlines()[before:] if LINE.match(line)]
+        assert any(line.startswith("WARNING:perdure.worker:heartbeat") for line in said), said
+        assert len(said) < 5 * (CLOCK.monotonic() - began), "\n".join(said)
+        assert not crew.ledger.entries("begin", key="arrive#1")
+        if fault == "is down":
+            server.start()
+        else:
+            server.reload(default_transaction_read_only="off")
+        began = CLOCK.monotonic()
+        assert crew.outcome("r") == 2
+        print(f"went on {CLOCK.monotonic() - began:.2f} s after the database had come back")
+        assert CLOCK.monotonic() - began < 10
+        assert [entry.key for entry in crew.ledger.entries("begin")] == ["depart#1", "wait_at_gate#1", "arrive#1"]
+        assert "step_failed" not in crew.kinds("r")
+        audit_all(crew, ["r"])
+        crew.enqueue("five", 1, "next")
+        assert crew.outcome("next") == 6
+        worker.terminate()
+        assert ended(worker) == 0
+    finally:
+        crew.close()

@@ -1,0 +1,78 @@
+"""Behind PgBouncer in transaction mode: leases instead of locks, polling instead of hints, and nothing fails. O26."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from statistics import median
+
+import pytest
+
+from perdure.model.records import Status
+from tests.crash.apps import journey_result
+from tests.crash.chaos import audit_all, enqueue_each, results
+from tests.crash.procs import FAST, Crew, ended
+from tests.servers.ground import Own
+
+pytestmark = [pytest.mark.crash, pytest.mark.postgres, pytest.mark.slow]
+
+STORM = bool(os.environ.get("PERDURE_STORM"))
+HOLDERS = 15
+BUSY = 2.0
+"""Seconds by which a busy machine may be late."""
+
+
+def test_runs_of_killed_workers_are_taken_over_within_their_leases_and_a_poll(tmp_path, servers: Own) -> None:
+    bouncer = servers.bouncer(servers.server())
+    crew = Crew(tmp_path, bouncer.url("pooled", pooled="1"))
+    chance = random.Random(5)  # noqa: S311 - repeatable on purpose
+    runs = [f"r{n}" for n in range(HOLDERS)]
+    try:
+        fleet = [crew.worker(up=False, concurrency=1) for _ in runs]
+        crew.enqueue("gated", 1, *runs)
+        crew.ledger.until_said("begin", HOLDERS, key="wait_at_gate#1")
+        holders = {entry.pid: entry.run for entry in crew.ledger.entries("begin", key="wait_at_gate#1")}
+        heir = crew.worker(concurrency=HOLDERS)
+        for process in fleet:
+            time.sleep(chance.random() / 5)
+            crew.ledger.write("kill", run=holders[process.pid or 0])
+            process.kill()
+        crew.ledger.until_said("begin", HOLDERS, pid=heir.pid, key="wait_at_gate#1")
+        killed = {entry.run: entry.mono for entry in crew.ledger.entries("kill")}
+        took = [e.mono - killed[e.run] for e in crew.ledger.entries("begin", pid=heir.pid, key="wait_at_gate#1")]
+        print(f"SIGKILL to first new body behind a pooler: median {median(took):.2f} s, most {max(took):.2f} s")
+        assert FAST["lease"] - FAST["heartbeat"] - BUSY / 2 < min(took)
+        assert max(took) < FAST["lease"] + BUSY
+        crew.ledger.open_gate(HOLDERS)
+        assert results(crew, runs) == [2] * HOLDERS
+        audit_all(crew, runs)
+    finally:
+        crew.close()
+
+
+def test_a_fleet_shares_two_sessions_of_the_server(tmp_path, servers: Own) -> None:
+    bouncer = servers.bouncer(servers.server(), pool=2)
+    crew = Crew(tmp_path, bouncer.url("pooled"))
+    runs = [f"r{n}" for n in range(500 if STORM else 100)]
+    sleepers = [f"s{n}" for n in range(10)]
+    try:
+        # All at once, so that all want to make the schema.
+        fleet = [crew.worker(up=False, lease=10.0, heartbeat=2.0, concurrency=50) for _ in range(4)]
+        enqueue_each(crew, "journey", runs)
+        crew.enqueue("nap", 600.0, *sleepers)
+        crew.ledger.until(lambda said: {entry.run for entry in said if entry.what == "end"} >= set(sleepers))
+        for run_id in sleepers:
+            crew.cancel(run_id, "enough")
+        assert results(crew, runs) == [journey_result(n) for n in range(len(runs))]
+        assert {row.status for row in crew.all_ended(*sleepers).values()} == {Status.CANCELLED}
+        audit_all(crew, runs)
+        for process in fleet:
+            process.terminate()
+        assert [ended(process) for process in fleet] == [0] * len(fleet)
+        for process in fleet:
+            log = crew.log(process)
+            for wrong in ("prepared statement", "ERROR", "CRITICAL", "taken for dead", "lease"):
+                assert wrong not in log, log
+    finally:
+        crew.close()
