@@ -9,12 +9,15 @@ import signal
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, TypeVar
 
 from perdure import Engine
+from perdure.clock import SystemClock
+from perdure.errors import StoreError
 from perdure.model.records import Event, RunRow
 from perdure.store.open import open_store
 from perdure.verifying import verify_run
@@ -23,7 +26,9 @@ from tests.crash.ledger import PATIENCE, Entry, Ledger
 from tests.crash.procs import FAST, SLACK, Crew, audit_log, work
 from tests.servers.server import Server
 
-HOUR = 3_600_000_000_000
+T = TypeVar("T")
+
+HOUR = 3_600_000_000
 STOPPED = 1.5 * (FAST["lease"] + FAST["heartbeat"])
 """Seconds for which a worker is stopped: its lease ends, and then the patience of whoever watches it."""
 THAWING = 1_000_000
@@ -116,10 +121,8 @@ class Conductor:
 
 def work_at_a_wrong_time(store: str, ledger: Ledger, options: dict[str, Any], hours: int) -> None:
     """Be a worker on a machine whose wall clock is wrong by so many hours."""
-    if hours:
-        time_ns = time.time_ns
-        time.time_ns = lambda: time_ns() + hours * HOUR
-        time.time = lambda: time.time_ns() / 1e9
+    right = SystemClock.now
+    SystemClock.now = lambda clock: right(clock) + hours * HOUR  # the one place where the time is read
     work(store, ledger, options, 30.0, 5.0)
 
 
@@ -131,6 +134,15 @@ def enqueue_each(crew: Crew, name: str, run_ids: list[str]) -> None:
             await client.enqueue_many(apps.BY_NAME[name], range(len(run_ids)), run_ids=run_ids)
 
     asyncio.run(enqueue())
+
+
+async def insist(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask again until the database answers, as users do."""
+    while True:
+        try:
+            return await ask()
+        except StoreError:
+            await asyncio.sleep(0.05)
 
 
 def results(crew: Crew, run_ids: list[str], timeout: float = PATIENCE) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import threading
@@ -12,12 +13,12 @@ import pytest
 
 from perdure import Engine
 from perdure.clock import SystemClock
-from perdure.errors import StoreError
 from perdure.model.records import Status
 from tests.crash import apps
-from tests.crash.chaos import audit_all, logs
+from tests.crash.chaos import audit_all, insist, logs
 from tests.crash.procs import Crew, ended
 from tests.servers.ground import Own
+from tests.servers.reaper import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.postgres, pytest.mark.slow]
 
@@ -38,9 +39,11 @@ def test_nothing_acknowledged_is_lost_when_a_standby_is_promoted_under_load(tmp_
         fleet = [crew.worker(concurrency=20) for _ in range(3)]
         user = crew.start(_enqueue_and_wait, crew, RUNS)
         crew.ledger.until_said("result", RUNS // 4)
+        killed = CLOCK.monotonic()
         primary.kill_hard()
         crew.ledger.write("died")
         standby.promote()
+        promoted = CLOCK.monotonic()
         assert ended(user, 120) == 0
         entries = crew.ledger.entries()
         died = next(n for n, entry in enumerate(entries) if entry.what == "died")
@@ -54,9 +57,9 @@ def test_nothing_acknowledged_is_lost_when_a_standby_is_promoted_under_load(tmp_
         assert {row.status for row, _ in found.values()} == {Status.COMPLETED}
         audit_all(crew, list(answers))
         _no_step_runs_again_once_the_next_has_begun(crew)
-        first = crew.ledger.until_said("begin", 1)
-        later = next(e for e in entries[died:] if e.what == "begin")
-        print(f"first new body {later.mono - entries[died].mono:.2f} s after the death of {len(first)} bodies' primary")
+        began = [entry.mono for entry in crew.ledger.entries("begin")]
+        silence = max(later - sooner for sooner, later in itertools.pairwise(began))
+        print(f"no body began for {silence:.2f} s, of which the promotion took {promoted - killed:.2f} s")
         for process in fleet:
             assert process.is_alive()
             process.terminate()
@@ -77,9 +80,9 @@ def _enqueue_and_wait(crew: Any, runs: int) -> None:
     """Be a user who notes what was acknowledged, and asks again for what was not."""
 
     async def follow(client: Any, n: int) -> None:
-        handle = await _insist(lambda: client.enqueue(apps.slow, n, run_id=f"r{n}"))
+        handle = await insist(lambda: client.enqueue(apps.slow, n, run_id=f"r{n}"))
         crew.ledger.write("enqueued", run=handle.run_id)
-        result = await _insist(handle.result)
+        result = await insist(handle.result)
         crew.ledger.write("result", run=handle.run_id, key=repr(result))
 
     async def main() -> None:
@@ -89,14 +92,6 @@ def _enqueue_and_wait(crew: Any, runs: int) -> None:
                 await asyncio.sleep(0.005)
 
     asyncio.run(main())
-
-
-async def _insist(ask: Any) -> Any:
-    while True:
-        try:
-            return await ask()
-        except StoreError:
-            await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("fault", ["takes no writes", "is down"])
@@ -136,3 +131,46 @@ def test_a_database_that_is_of_no_use_for_a_while_costs_no_run_and_no_worker(tmp
         assert ended(worker) == 0
     finally:
         crew.close()
+
+
+def test_nobody_stays_with_a_primary_that_was_demoted_and_still_answers(tmp_path, servers: Own) -> None:
+    demoted = servers.server()
+    promoted = servers.standby(demoted)
+    crew = Crew(tmp_path, demoted.url("demoted", promoted))
+    try:
+        fleet = [crew.worker(lease=30.0, heartbeat=0.5) for _ in range(2)]
+        crew.enqueue("gated", 1, "r")
+        user = crew.start(_wait_for, crew, "r")
+        crew.ledger.until_said("waits")
+        crew.ledger.until_said("begin", key="wait_at_gate#1")
+        demoted.reload(default_transaction_read_only="on")
+        promoted.promote()
+        crew.ledger.open_gate()
+        began = CLOCK.monotonic()
+        crew.ledger.until_said("result", run="r", timeout=10)
+        crew.enqueue("gated", 1, *(f"more{n}" for n in range(20)))
+        crew.ledger.until_said("begin", 21, key="wait_at_gate#1", timeout=10)
+        print(f"all have moved after {CLOCK.monotonic() - began:.2f} s")
+        crew.ledger.open_gate(20)
+        assert {row.status for row in crew.all_ended(*(f"more{n}" for n in range(20))).values()} == {Status.COMPLETED}
+        with demoted.connect() as connection:
+            left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'perdure'"
+            assert eventually(lambda: connection.execute(left).fetchone() == (0,), 10), "some have stayed"
+        assert ended(user) == 0
+        audit_all(crew, ["r"])
+        for process in fleet:
+            process.terminate()
+        assert [ended(process) for process in fleet] == [0] * len(fleet)
+    finally:
+        crew.close()
+
+
+def _wait_for(crew: Any, run_id: str) -> None:
+    async def main() -> None:
+        async with Engine(crew.store, workflows=apps.WORKFLOWS).client() as client:
+            handle = client.get(run_id)
+            await handle.row()
+            crew.ledger.write("waits")
+            crew.ledger.write("result", run=run_id, key=repr(await insist(handle.result)))
+
+    asyncio.run(main())

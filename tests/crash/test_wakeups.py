@@ -14,6 +14,7 @@ import pytest
 from perdure import Engine
 from perdure.clock import SystemClock
 from tests.crash import apps
+from tests.crash.chaos import insist
 from tests.crash.procs import Crew
 from tests.servers.ground import Own
 
@@ -90,8 +91,9 @@ def test_no_run_and_no_result_is_overlooked_when_all_sessions_end(tmp_path, serv
             run_id = f"r{n}"
             began = CLOCK.monotonic()
             cutting = asyncio.create_task(cut(chance.random() * 0.05))
-            handle = await client.enqueue(apps.short, n, run_id=run_id, delay=chance.random() * 0.1)
-            assert await handle.result(TIMEOUT) == n + 1
+            delay = chance.random() * 0.1
+            handle = await insist(lambda: client.enqueue(apps.short, n, run_id=run_id, delay=delay))
+            assert await insist(lambda: handle.result(TIMEOUT)) == n + 1
             await cutting
             return CLOCK.monotonic() - began
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from perdure.store.postgres.address import parse_address
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
 from perdure.store.postgres.connect import Connector
+from perdure.store.postgres.session import Session
 
 pytestmark = pytest.mark.postgres
 BIG = st.integers(-(2**63), 2**63 - 1)
@@ -20,14 +21,10 @@ BIG = st.integers(-(2**63), 2**63 - 1)
 def back(postgres_base):
     """What sends a column to a server and gets it back."""
     connector = Connector(parse_address(postgres_base), "process")
-    connection = connector.open()
-
-    def there_and_back(column, kind):
-        text = f"SELECT %s::{kind}[]".encode()
-        return connection.execute(text, [column], binary=True).fetchone()[0]
-
-    yield there_and_back
-    connection.close()
+    texts = {kind: f"SELECT $1::{kind}[]".encode() for kind in ("bigint", "bytea", "text")}
+    session = Session(connector.open(), texts, prepares=True)
+    yield lambda column, kind: session.fetch_value(kind, column)
+    session.connection.close()
 
 
 @given(st.lists(BIG, max_size=50))

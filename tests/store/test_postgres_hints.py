@@ -122,3 +122,18 @@ def test_asking_never_waits(alone):
         assert clock.monotonic() - began < 0.05
         nobody.wait(0.02)
     server.start()
+
+
+def test_who_hears_the_hints_of_many_gives_its_own_more_seldom(alone):
+    bench, server = alone
+    one = bench.open()
+    one.changed()
+    assert quiet(one)
+    hints = one._hints
+    usual = hints._gap
+    with server.connect() as others:
+        for _ in range(5):
+            others.execute("SELECT pg_notify('perdure', '')")
+        assert soon(lambda: hints._gap > 4 * usual)
+    one.create_runs([bench.new()])
+    assert soon(lambda: hints._due is None and hints._gap == usual)

@@ -234,3 +234,14 @@ def test_behind_a_pooler_only_leases_count(servers):
             assert dead(bench, observer) == []
             bench.store.renew(key, 0, 3)
             assert soon(lambda: dead(bench, observer) == [key])
+
+
+@pytest.mark.postgres
+def test_in_a_crowd_each_looks_less_often(own):
+    _, bench = own
+    workers = [bench.worker() for _ in range(25)]
+    bench.store.retire_worker(bench.hold(worker=workers[1]).worker)
+    observer = workers[0]
+    assert dead(bench, observer) == [workers[1]]
+    assert dead(bench, observer) == []
+    assert soon(lambda: dead(bench, observer) == [workers[1]])

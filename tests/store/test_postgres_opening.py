@@ -292,16 +292,16 @@ def test_commits_wait_for_the_disk_whatever_the_server_is_set_to(servers):
     bouncer = servers.bouncer(server)
     for url, pooled in ((server.url("perdure"), False), (bouncer.url("perdure"), True)):
         with open_store(url) as store:
-            in_force = store._writer.write(lambda session: session.script(b"SHOW synchronous_commit") or shown(session))
+            in_force = store._writer.write(shown)
             assert in_force == "on"
             assert store._writer._pooled is pooled
         with open_store(url, durability="process") as store:
-            in_force = store._writer.write(lambda session: session.script(b"SHOW synchronous_commit") or shown(session))
+            in_force = store._writer.write(shown)
             assert in_force == "off"
 
 
 def shown(session):
-    return session._cursor.fetchone()[0]
+    return session.connection.execute("SHOW synchronous_commit").fetchone()[0]
 
 
 @postgres

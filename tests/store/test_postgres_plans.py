@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from psycopg import RawCursor
 
 from perdure.model.records import FORMAT
 from perdure.store.open import open_store
@@ -61,7 +62,7 @@ def plan(bench, name):
     def explain(session):
         session.script(b"PREPARE planned AS " + texts[name])
         try:
-            rows = session._cursor.execute(f"EXPLAIN (COSTS OFF) EXECUTE planned{values}".encode(), prepare=False)
+            rows = RawCursor(session.connection).execute(f"EXPLAIN (COSTS OFF) EXECUTE planned{values}".encode())
             return "\n".join(row[0] for row in rows)
         finally:
             session.script(b"DEALLOCATE planned")
@@ -143,10 +144,12 @@ def test_a_claim_costs_the_same_behind_any_number_of_other_runs(empty):
                 ("claim_ready", (routes, 5, FORMAT, worker)),
                 ("next_due", (routes,)),
             ):
-                text = b"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) " + texts[name]
-                lines = session._cursor.execute(text, values, prepare=True, binary=False).fetchall()
+                session._texts = {name: b"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) " + texts[name]}
+                lines = session.fetch(name, *values)
                 whole = next(line for (line,) in lines if "Buffers:" in line)
                 touched += sum(map(int, re.findall(r"(?:hit|read)=(\d+)", whole)))
+            session._texts = texts
+            session._prepared.clear()
             return touched
 
         pages = bench.store._writer.write(claim)

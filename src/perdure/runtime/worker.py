@@ -487,8 +487,7 @@ class Worker:
         Returns the runs whose steps ignore the abort: they keep their claim, renewed, until they settle.
         """
         self._stopping = self._vigil.closing = True
-        for run in self.running.values():
-            run.stopping = True  # from now on no body begins, however long it takes to say so
+        self._begin_no_more()  # from now on, however long it takes to say so
         self._ending.set()
         self._wake.set()
         if self._serving is not None:
@@ -500,8 +499,8 @@ class Worker:
             self._loop.call_soon(run.advance)
         if await self._settled(drain):
             return await self.close()
+        self._begin_no_more()  # also those that were cancelled meanwhile: their cleaning up goes on elsewhere
         for run in list(self.running.values()):
-            run.stopping = True  # also those that were cancelled meanwhile: their cleaning up goes on elsewhere
             for body in list(run.in_flight.values()):
                 if not body.call.step.at_most_once:
                     self._loop.call_soon(body.request_abort, Abort.STOP)
@@ -538,6 +537,9 @@ class Worker:
     def hurry(self) -> None:
         """Stop waiting for steps: what is still draining is aborted now, and an interrupt in a body is no outcome."""
         self._hurried.set()
+        self._begin_no_more()
+
+    def _begin_no_more(self) -> None:
         for run in self.running.values():
             run.stopping = True
 
@@ -562,16 +564,8 @@ class Worker:
     def abandon(self) -> list[Run]:
         """End without a word, as a killed process does; returns the runs it has in memory, which are not touched."""
         self._stopping = self._vigil.closing = True
-        if self._unwatch is not None:
-            self._unwatch()
-            self._unwatch = None
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-        self._vigil.close()
-        self._threads.close()
-        self._fiber_threads.close()
-        if self._restore_hooks is not None:
-            self._restore_hooks()
+        self._watch_no_more()
+        self._end_threads()
         return [*self.running.values(), *self._suspended.values()]
 
     async def close(self) -> list[Run]:
@@ -580,15 +574,22 @@ class Worker:
             run.drop(None)
         self._suspended.clear()
         self._due.cancel()
-        if self._unwatch is not None:
-            self._unwatch()
-            self._unwatch = None
+        self._watch_no_more()
         key = self.key
         self._retired = True
         try:
             await self._journal.call(lambda: self._store.retire_worker(key))
         except StoreError as error:
             logger.warning("the worker could not retire: %s", error)
+        self._end_threads()
+        return []
+
+    def _watch_no_more(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+
+    def _end_threads(self) -> None:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self._vigil.close()
@@ -596,4 +597,3 @@ class Worker:
         self._fiber_threads.close()
         if self._restore_hooks is not None:
             self._restore_hooks()
-        return []

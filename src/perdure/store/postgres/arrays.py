@@ -7,15 +7,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct, pack
-from typing import TYPE_CHECKING
-
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from psycopg.adapt import AdaptersMap
 
 _BIGINT, _BIGINTS = 20, 1016
 _TEXT, _TEXTS = 25, 1009
@@ -31,6 +26,8 @@ class Column:
     """An array that is encoded already."""
 
     __slots__ = ("data",)
+    oid: ClassVar[int]
+    """The number of its type."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -40,18 +37,21 @@ class Bigints(Column):
     """A ``bigint[]``."""
 
     __slots__ = ()
+    oid = _BIGINTS
 
 
 class Texts(Column):
     """A ``text[]``."""
 
     __slots__ = ()
+    oid = _TEXTS
 
 
 class Byteas(Column):
     """A ``bytea[]``."""
 
     __slots__ = ()
+    oid = _BYTEAS
 
 
 @lru_cache(maxsize=1024)
@@ -112,29 +112,3 @@ def _elements(kind: int, values: Sequence[bytes | None]) -> bytes:
             append(_length(len(value)))
             append(value)
     return b"".join(parts)
-
-
-class _ColumnDumper(Dumper):
-    format = Format.BINARY
-
-    def dump(self, obj: Column) -> bytes:
-        return obj.data
-
-
-class _BigintsDumper(_ColumnDumper):
-    oid = _BIGINTS
-
-
-class _TextsDumper(_ColumnDumper):
-    oid = _TEXTS
-
-
-class _ByteasDumper(_ColumnDumper):
-    oid = _BYTEAS
-
-
-def register(adapters: AdaptersMap) -> None:
-    """Teach a connection these columns."""
-    adapters.register_dumper(Bigints, _BigintsDumper)
-    adapters.register_dumper(Texts, _TextsDumper)
-    adapters.register_dumper(Byteas, _ByteasDumper)

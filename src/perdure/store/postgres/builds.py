@@ -23,8 +23,8 @@ from perdure.store.postgres.log import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from perdure.store.postgres.connection import Session
     from perdure.store.postgres.log import Tail
+    from perdure.store.postgres.session import Session
 
 _PAGE: Final = 1000
 """Stranded runs looked at per route and set of builds at a time."""

@@ -15,7 +15,7 @@ from perdure.store.protocol import PAGE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 _LAST_EPOCH = 1 << 62
 

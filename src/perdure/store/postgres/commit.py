@@ -13,14 +13,16 @@ from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, tex
 from perdure.store.postgres.faults import REFUSED, Refused
 from perdure.store.postgres.log import append_all, columns
 from perdure.store.postgres.runs import PRIORITY_WEIGHT, keep
+from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import CommitItem, Event, StateChange
     from perdure.store.postgres.arrays import Column
-    from perdure.store.postgres.connection import Session, Writer
+    from perdure.store.postgres.connection import Writer
     from perdure.store.postgres.rows import Row
+    from perdure.store.postgres.session import Session
 
 APPLIED, ALREADY, FENCED, STALE, BAD = Verdict.APPLIED, Verdict.ALREADY, Verdict.FENCED, Verdict.STALE, Verdict.BAD
 _CLAIMABLE = frozenset({Status.PENDING, Status.RUNNING})
@@ -187,7 +189,7 @@ def _state(item: CommitItem, state: StateChange) -> Row:
         due = event.at if event is not None else 0
     return (
         state.status, None if event is None else event.seq, None if event is None else event.hash,
-        due, state.wake_at, state.reason, state.awaits,
+        due, state.wake_at, None if state.reason is None else storable(state.reason), state.awaits,
         event.at if event is not None and state.status.terminal else None,
     )  # fmt: skip
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import psycopg
-from psycopg import RawCursor
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.numeric import Int8BinaryDumper
-from psycopg.types.string import BytesBinaryDumper
 
 from perdure.errors import StoreError, StoreUnreachable, StoreUnsafe
-from perdure.store.postgres import arrays
 from perdure.store.postgres.faults import translate, translate_login
+from perdure.store.postgres.session import Session
 from perdure.store.postgres.sql import queries
 
 if TYPE_CHECKING:
@@ -35,7 +32,6 @@ _DEFAULTS: Final = {
     "target_session_attrs": "read-write",
     "fallback_application_name": "perdure",
 }
-_PREPARED: Final = 500
 
 
 class Connector:
@@ -44,6 +40,7 @@ class Connector:
     Attributes:
         pooled: whether sessions are not ours to keep; found out by ``open`` where the address does not say.
         database: its name; known once ``open`` has returned.
+        era: raised when a server is found to take no writes any more: no session from before is to be used.
     """
 
     def __init__(self, address: Address, durability: Durability) -> None:
@@ -53,6 +50,7 @@ class Connector:
         self.pooled = bool(address.pooled)
         self.texts = queries(address.schema)
         self.database = ""
+        self.era = 0
         try:
             self._options: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(address.conninfo)}
         except psycopg.Error as error:
@@ -73,7 +71,8 @@ class Connector:
         """
         connection = self._login()
         try:
-            version, encoding, fsync, backend, self.database = self._ask(connection, "server_facts")
+            facts = Session(connection, self.texts, prepares=False).fetch("server_facts")
+            version, encoding, fsync, backend, self.database = facts[0]
             self._check(version, encoding, fsync)
             if self.address.pooled is None:
                 # A server tells at login which process of it serves us. Who stands between makes that up.
@@ -106,15 +105,9 @@ class Connector:
 
     def _login(self) -> psycopg.Connection:
         try:
-            connection = psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)
+            return psycopg.connect(**self._options, autocommit=True)
         except psycopg.Error as error:
             raise translate_login(error, self.label) from error
-        adapters = connection.adapters
-        # One width for all whole numbers, so that a query has one prepared form.
-        adapters.register_dumper(int, Int8BinaryDumper)
-        adapters.register_dumper(bytes, BytesBinaryDumper)
-        arrays.register(adapters)
-        return connection
 
     def _check(self, version: int, encoding: str, fsync: str) -> None:
         if version < OLDEST:
@@ -140,18 +133,12 @@ class Connector:
         """Set a session up, and read back what matters."""
         if self.pooled:
             return
-        connection.prepare_threshold = 0
-        connection.prepared_max = _PREPARED
-        cursor = connection.execute(self.texts["use_session"], prepare=False)
-        cursor = connection.execute(self.texts[f"synchronous_{self.durability}"], prepare=False)
-        found = cursor.fetchall()[0][0]
+        session = Session(connection, self.texts, prepares=False)
+        session.control("use_session")
+        found = session.fetch_value(f"synchronous_{self.durability}")
         if self.durability == "disk" and found not in {"on", "remote_apply"}:
             raise StoreUnsafe(
                 f"the server did not accept synchronous_commit=on (found {found}): {self.label}",
                 store=self.label,
                 advice="commits would not be durable, so the store was not opened",
             )
-
-    def _ask(self, connection: psycopg.Connection, query: str) -> tuple[Any, ...]:
-        cursor = RawCursor(connection)
-        return cursor.execute(self.texts[query], prepare=False).fetchall()[0]

@@ -14,20 +14,19 @@ import weakref
 from contextlib import suppress
 from os import getpid
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
-from psycopg import RawCursor
 
 from perdure.clock import SystemClock
 from perdure.errors import StoreBusy, StoreError, StoreUnreachable, StoreUnsafe
-from perdure.store.postgres.faults import AGAIN, is_lost, translate
+from perdure.store.postgres.faults import AGAIN, READ_ONLY, is_lost, translate
+from perdure.store.postgres.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.store.postgres.connect import Connector
-    from perdure.store.postgres.rows import Row
 
 T = TypeVar("T")
 
@@ -37,48 +36,6 @@ _TRIES: Final = 10
 """How often a transaction is tried that the database undoes for the sake of others."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 """Seconds in which no new connection is tried after one failed; doubled each time."""
-
-
-class Session:
-    """A connection, and the store's queries on it."""
-
-    __slots__ = ("_cursor", "_texts", "connection")
-
-    def __init__(self, connection: psycopg.Connection, texts: dict[str, bytes]) -> None:
-        self.connection = connection
-        self._cursor = RawCursor(connection)
-        self._texts = texts
-
-    def fetch(self, query: str, *values: Any) -> list[Row]:
-        """All rows of a query."""
-        return self._cursor.execute(self._texts[query], values, binary=True).fetchall()
-
-    def fetch_value(self, query: str, *values: Any) -> Any:
-        """The one value of a query that always has one."""
-        return self.fetch(query, *values)[0][0]
-
-    def change(self, query: str, *values: Any) -> int:
-        """Execute a query for its effect; how many rows it concerned."""
-        return self._cursor.execute(self._texts[query], values, binary=True).rowcount
-
-    def control(self, query: str) -> None:
-        """Begin or end something."""
-        self._cursor.execute(self._texts[query], prepare=False)
-
-    def script(self, text: bytes) -> None:
-        """Execute a text of several statements."""
-        self._cursor.execute(text, prepare=False)
-
-    def alone(self, work: Callable[[], T]) -> T:
-        """Do something inside a transaction so that it can fail alone."""
-        self.control("savepoint")
-        try:
-            done = work()
-        except BaseException:
-            self.control("rollback_to_savepoint")
-            raise
-        self.control("release_savepoint")
-        return done
 
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
@@ -112,6 +69,7 @@ class Link:
         self._closed = False
         self._pause = 0.0
         self._not_before = 0.0
+        self._era = connector.era
         self.opened = 0
         """How often a connection was opened."""
         _links.add(self)
@@ -165,6 +123,8 @@ class Link:
         return self._mutex
 
     def _live(self) -> Session:
+        if self._session is not None and self._era != self._connector.era:
+            self._drop()
         if self._session is not None:
             return self._session
         if self._closed:
@@ -175,6 +135,7 @@ class Link:
                 store=self.label,
                 advice="it is tried again shortly; what was committed is safe",
             )
+        self._era = self._connector.era
         try:
             connection = self._connector.connect()
         except StoreError:
@@ -186,7 +147,7 @@ class Link:
 
     def _adopt(self, connection: psycopg.Connection) -> Session:
         self.opened += 1
-        self._session = Session(connection, self._connector.texts)
+        self._session = Session(connection, self._connector.texts, prepares=not self._connector.pooled)
         return self._session
 
     def _drop(self) -> None:
@@ -197,6 +158,9 @@ class Link:
 
     def _fault(self, error: psycopg.Error) -> StoreError:
         """Give a connection up that is not to be used again, and say what the error means."""
+        if error.sqlstate == READ_ONLY and self._era == self._connector.era:
+            # Others of ours may go on reading what is old by now: the primary is elsewhere.
+            self._connector.era += 1
         if is_lost(error) or self._session is None or self._session.connection.closed:
             self._drop()
         return translate(error, self.label)

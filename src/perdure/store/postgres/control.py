@@ -9,10 +9,11 @@ from perdure.errors import RunNotFound, WrongState
 from perdure.model.records import Kind, Status
 from perdure.store.postgres.log import append, end_unheld, is_there, tail
 from perdure.store.postgres.runs import PRIORITY_WEIGHT, get_runs
+from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     from perdure.model.records import Event, RunRow
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
 
@@ -32,7 +33,7 @@ def request_cancel(session: Session, run_key: int, reason: str, *, now: int | No
     run = _look(session, run_key, now)
     if run.status.terminal:
         return run.status
-    reason = _storable(reason)
+    reason = storable(reason)
     payload = json.dumps({"reason": reason}).encode()
     if not run.held:
         end_unheld(session, tail(session, run_key), run.now, run.epoch + 1, Status.CANCELLED, payload, reason)
@@ -78,7 +79,7 @@ class Blocking:
     """The blocking of a run; done again it finds that it has been done."""
 
     def __init__(self, run_key: int, epoch: int, payload: bytes, reason: str) -> None:
-        self._key, self._epoch, self._payload, self._reason = run_key, epoch, payload, _storable(reason)
+        self._key, self._epoch, self._payload, self._reason = run_key, epoch, payload, reason
         self._tried: Event | None = None
 
     def block(self, session: Session) -> bool:
@@ -99,8 +100,3 @@ def _look(session: Session, run_key: int, now: int | None) -> _Look:
         raise RunNotFound(f"no run with key {run_key}", run_key=run_key)
     status, epoch, held, run_id, instant = found[0]
     return _Look(Status(status), epoch, held, run_id, instant)
-
-
-def _storable(text: str) -> str:
-    """Text that every database takes: no lone surrogates, no NUL."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -37,7 +37,10 @@ REFUSED = (
 AGAIN: Final = frozenset({"40001", "40P01"})
 """Serialization failure and deadlock: the transaction was undone, and is to be tried again as a whole."""
 
-_LOST: Final = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "25006", "0A000", "26000"})
+READ_ONLY: Final = "25006"
+"""The server takes no writes, or no more: it has become a standby."""
+
+_LOST: Final = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", READ_ONLY, "0A000", "26000"})
 """The session is ended, or useless: its server shuts down, starts up, or has become a standby; or what was prepared in
 it does not fit a schema that has been changed meanwhile, or is not there any more."""
 

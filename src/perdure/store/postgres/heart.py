@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from perdure.store.postgres.connect import Connector
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 logger = logging.getLogger("perdure.store")
 

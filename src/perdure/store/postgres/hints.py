@@ -21,7 +21,7 @@ from perdure.store.postgres.waiting import PATIENCE, Bell, take_in
 
 if TYPE_CHECKING:
     from perdure.store.postgres.connect import Connector
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 logger = logging.getLogger("perdure.store")
 
@@ -51,6 +51,8 @@ class Hints(Link):
         self._due: float | None = None
         """When others are to be told of what was committed here."""
         self._told_at = 0.0
+        self._others = 0
+        """Hints heard from others since the last one of ours."""
         self._snapshot = ""
         self._looked_at = 0.0
 
@@ -129,25 +131,39 @@ class Hints(Link):
         """Give and take hints; how long to wait before the next look (seconds)."""
         if not take_in(session.connection):
             raise psycopg.OperationalError("the server has closed the connection")
-        while session.connection.pgconn.notifies() is not None:
-            self._hear()
+        while (notify := session.connection.pgconn.notifies()) is not None:
+            self._count(notify.be_pid, session.connection)
         now = _CLOCK.monotonic()
-        if self._due is not None and now >= max(self._due, self._told_at + SOON):
+        if self._due is not None and now >= max(self._due, self._told_at + self._gap):
             self._tell(session)
         if now >= self._looked_at + self._floor:
             self._looked_at = now
-            snapshot = session.fetch_value("snapshot")
+            snapshot, read_only = session.fetch("snapshot")[0]
+            if read_only:  # a process that only reads has nobody else to tell it
+                raise psycopg.errors.ReadOnlySqlTransaction("the server has become read-only")
             if snapshot != self._snapshot:
                 self._news, self._snapshot = True, snapshot
         wait = self._looked_at + self._floor - now
         if self._due is not None:
-            wait = min(wait, max(self._due, self._told_at + SOON) - now)
+            wait = min(wait, max(self._due, self._told_at + self._gap) - now)
         return max(wait, 0.0)
 
-    def _hear(self, _notify: psycopg.Notify | None = None) -> None:
+    @property
+    def _gap(self) -> float:
+        """Seconds between hints: more where others give theirs, which have everybody look as well."""
+        return min(SOON * (1 + self._others), FLOOR / 2)
+
+    def _hear(self, notify: psycopg.Notify) -> None:
+        session = self._session
+        if session is not None:
+            self._count(notify.pid, session.connection)
+
+    def _count(self, teller: int, connection: psycopg.Connection) -> None:
         self._news = True
+        self._others += teller != connection.info.backend_pid
 
     def _tell(self, session: Session) -> None:
         self._due = None
+        self._others = 0
         self._told_at = _CLOCK.monotonic()
         session.fetch("hint", self._channel)

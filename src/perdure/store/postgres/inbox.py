@@ -10,7 +10,7 @@ from perdure.store.postgres import rows
 
 if TYPE_CHECKING:
     from perdure.model.records import InboxRow
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 
 def unread(session: Session, worker_key: int) -> list[tuple[int, int, list[InboxRow]]]:

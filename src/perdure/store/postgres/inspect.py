@@ -11,7 +11,7 @@ from perdure.store.postgres.connection import Writer
 from perdure.store.postgres.schema import MIGRATIONS, look, script
 
 if TYPE_CHECKING:
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 
 def inspect(url: str) -> Inspection:

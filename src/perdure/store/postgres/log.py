@@ -11,12 +11,13 @@ from perdure.model.chain import seal
 from perdure.model.records import Event, Kind, Status
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
 from perdure.store.postgres.runs import PRIORITY_WEIGHT
+from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.store.postgres.arrays import Column
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 DAMAGED = (IntegrityError, struct.error)
 """What appending to a run's log raises if its row or its log is not what was written."""
@@ -98,7 +99,7 @@ def append(session: Session, last: Tail, now: int, epoch: int, kind: Kind, paylo
 def set_aside(session: Session, run_key: int, error: Exception) -> None:
     """Block a run whose row or log is damaged, so that it hinders no other."""
     reason = f"integrity: its row or log in the database is damaged: {error}"
-    session.change("set_aside", run_key, reason)
+    session.change("set_aside", run_key, storable(reason))
 
 
 def end_unheld(
@@ -107,7 +108,8 @@ def end_unheld(
     """Block or cancel a run that nobody holds."""
     event = append(session, last, now, epoch, _ENDING[status], payload)
     ended_at = event.at if status.terminal else None
-    session.change("end_unheld", event.run_key, int(status), epoch, event.seq, event.hash, reason, ended_at)
+    values = (event.run_key, int(status), epoch, event.seq, event.hash, storable(reason), ended_at)
+    session.change("end_unheld", *values)
     if status.terminal:
         session.change("empty_inbox", bigints([event.run_key]))
     return event

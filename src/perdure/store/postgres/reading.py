@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import Event, RunRow
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
     from perdure.store.protocol import Filter
 
 _TOP = 2**63 - 1

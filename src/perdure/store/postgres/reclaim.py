@@ -24,8 +24,8 @@ from perdure.store.protocol import Reclaimed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perdure.store.postgres.connection import Session
     from perdure.store.postgres.log import Tail
+    from perdure.store.postgres.session import Session
 
 SUSPECT: Final = 2
 """Crashes in a row without progress from which a run is a suspect; the queries and an index know it too."""

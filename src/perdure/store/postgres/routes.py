@@ -9,7 +9,8 @@ from perdure.store.postgres.arrays import texts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perdure.store.postgres.connection import Session, Writer
+    from perdure.store.postgres.connection import Writer
+    from perdure.store.postgres.session import Session
 
 Names = tuple[str, str, str, str]
 """Namespace, queue, workflow, version."""

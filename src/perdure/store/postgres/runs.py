@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import Artifact, NewRun
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 PRIORITY_WEIGHT: Final = 3_600_000_000
 """How much waiting, in µs, one level of priority is worth: a run that waits long enough passes every priority."""

@@ -13,7 +13,8 @@ from perdure.store.postgres.sql import in_schema, queries
 
 if TYPE_CHECKING:
     from perdure.store.migrate import Migration
-    from perdure.store.postgres.connection import Session, Writer
+    from perdure.store.postgres.connection import Writer
+    from perdure.store.postgres.session import Session
 
 MIGRATIONS = load_migrations(Path(__file__).parent / "migrations")
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.pq import ConnStatus
 
 if TYPE_CHECKING:
-    from perdure.store.postgres.connection import Session
+    from perdure.store.postgres.session import Session
 
 PATIENCE: Final = 6.0
 """Seconds for which whoever closes a store waits for its threads: they may be about to connect."""

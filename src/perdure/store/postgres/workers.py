@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from perdure.model.records import WorkerRow
     from perdure.store.postgres.clocks import ServerClock
     from perdure.store.postgres.connect import Connector
-    from perdure.store.postgres.connection import Link, Session, Writer
+    from perdure.store.postgres.connection import Link, Writer
+    from perdure.store.postgres.session import Session
 
 
 _THOROUGH: Final = 2.0
 """Seconds between looks at who holds runs."""
+_CROWD: Final = 20
+"""Workers from which each looks less often than it is asked to, as all of them look at all."""
+_SHARE: Final = 0.005
+"""Seconds between looks of one worker, for each worker there is."""
 _NEVER: Final = 1 << 62
 """A grace after which no frozen worker is called dead by one who has just come to look."""
 
@@ -35,6 +40,8 @@ class Workers:
         self._heart = Heart(connector)
         self._watches: dict[int, Watch] = {}
         self._thorough_at = 0.0
+        self._crowded_until: dict[int, float] = {}
+        """By observer: until when the others' looks are enough."""
 
     def close(self) -> None:
         """Let go of the connection and its locks."""
@@ -96,6 +103,8 @@ class Workers:
         """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
         # No verb leaves runs with a worker that has no row, so it is enough to look for them now and then.
         now = self._clock.monotonic()
+        if now < self._crowded_until.get(observer, 0.0):
+            return []
         thorough = now >= self._thorough_at
         if thorough:
             self._thorough_at = now + _THOROUGH
@@ -106,6 +115,8 @@ class Workers:
             return holders, session.fetch("watch_workers"), self._reader.opened
 
         holders, found, opened = self._reader.read(look)
+        if len(found) > _CROWD:
+            self._crowded_until[observer] = now + _SHARE * len(found)
         known = {row[0] for row in found} | {observer}
         seen = [Sight(*row) for row in found if row[0] != observer]
         watch = self._watches.setdefault(observer, Watch())

@@ -12,6 +12,7 @@ from perdure.store.sqlite.faults import REFUSED, OutcomeUnknown
 from perdure.store.sqlite.rows import fetch, json_list
 from perdure.store.sqlite.runs import PRIORITY_WEIGHT
 from perdure.store.sqlite.sql import QUERIES
+from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -218,6 +219,6 @@ def _state(item: CommitItem, state: StateChange) -> Row:
         due = event.at if event is not None else 0
     return (
         item.run_key, state.status, None if event is None else event.seq, None if event is None else event.hash,
-        due, PRIORITY_WEIGHT, state.wake_at, state.reason, state.awaits,
+        due, PRIORITY_WEIGHT, state.wake_at, None if state.reason is None else storable(state.reason), state.awaits,
         event.at if event is not None and state.status.terminal else None,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from perdure.store.sqlite.log import append, end_unheld, tail
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.runs import PRIORITY_WEIGHT, get_runs
 from perdure.store.sqlite.sql import QUERIES
+from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     import apsw
@@ -25,7 +26,7 @@ def request_cancel(cursor: apsw.Cursor, run_key: int, reason: str, *, now: int) 
     status, epoch, held, _ = _look(cursor, run_key)
     if status.terminal:
         return status
-    reason = _storable(reason)
+    reason = storable(reason)
     payload = json.dumps({"reason": reason}).encode()
     if not held:
         end_unheld(cursor, tail(cursor, run_key), now, epoch + 1, Status.CANCELLED, payload, reason)
@@ -59,7 +60,7 @@ def block_run(cursor: apsw.Cursor, run_key: int, epoch: int, payload: bytes, rea
     status, found, held, _ = _look(cursor, run_key)
     if held or found != epoch or status.terminal or status is Status.BLOCKED:
         return False
-    end_unheld(cursor, tail(cursor, run_key), now, epoch + 1, Status.BLOCKED, payload, _storable(reason))
+    end_unheld(cursor, tail(cursor, run_key), now, epoch + 1, Status.BLOCKED, payload, reason)
     return True
 
 
@@ -69,8 +70,3 @@ def _look(cursor: apsw.Cursor, run_key: int) -> tuple[Status, int, bool, str]:
         raise RunNotFound(f"no run with key {run_key}", run_key=run_key)
     status, epoch, held, run_id = found[0]
     return Status(status), epoch, bool(held), run_id
-
-
-def _storable(text: str) -> str:
-    """Text that every database takes: no lone surrogates, no NUL."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -12,6 +12,7 @@ from perdure.model.records import Event, Kind, Status
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.runs import PRIORITY_WEIGHT
 from perdure.store.sqlite.sql import QUERIES
+from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     import apsw
@@ -64,7 +65,7 @@ DAMAGED = (IntegrityError, struct.error)
 def set_aside(cursor: apsw.Cursor, run_key: int, error: Exception) -> None:
     """Block a run whose row or log is damaged, so that it hinders no other."""
     reason = f"integrity: its row or log in the database is damaged: {error}"
-    cursor.execute(QUERIES["set_aside"], (run_key, reason))
+    cursor.execute(QUERIES["set_aside"], (run_key, storable(reason)))
 
 
 _ENDING = {Status.BLOCKED: Kind.RUN_BLOCKED, Status.CANCELLED: Kind.RUN_CANCELLED}
@@ -76,7 +77,8 @@ def end_unheld(
     """Block or cancel a run that nobody holds; returns the event that says so."""
     event = append(cursor, last, now, epoch, _ENDING[status], payload)
     ended_at = event.at if status.terminal else None
-    cursor.execute(QUERIES["end_unheld"], (event.run_key, status, epoch, event.seq, event.hash, reason, ended_at))
+    values = (event.run_key, status, epoch, event.seq, event.hash, storable(reason), ended_at)
+    cursor.execute(QUERIES["end_unheld"], values)
     if status.terminal:
         cursor.execute(QUERIES["empty_inbox"], (event.run_key,))
     return event

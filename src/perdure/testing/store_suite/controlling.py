@@ -93,9 +93,13 @@ def a_run_that_is_not_there_cannot_be_controlled(bench: Bench) -> None:
 
 @case
 def a_reason_may_be_any_text(bench: Bench) -> None:
-    row = bench.create()
-    bench.store.request_cancel(row.run_key, "nul \0, lone \ud800, fine ✓")
-    assert "fine ✓" in str(bench.row(row.run_key).reason)
+    text = "nul \0, lone \ud800, fine ✓"
+    cancelled, blocked, failed = bench.create("cancelled"), bench.create("blocked"), bench.hold("failed")
+    bench.store.request_cancel(cancelled.run_key, text)
+    assert bench.store.block_run(blocked.run_key, blocked.epoch, b"{}", text) is True
+    assert failed.commit(failed.end(Status.FAILED, reason=text)) == [Verdict.APPLIED]
+    for run_key in (cancelled.run_key, blocked.run_key, failed.key):
+        assert "fine ✓" in str(bench.row(run_key).reason)
 
 
 @case

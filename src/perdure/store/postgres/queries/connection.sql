@@ -74,7 +74,7 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- name: snapshot
 -- A text that changes when anyone has committed anything to any database of the server.
-SELECT pg_current_snapshot()::text;
+SELECT pg_current_snapshot()::text, current_setting('transaction_read_only')::boolean;
 
 -- name: listen
 -- Hear the hints of others: the schema's name is the channel's.
