@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.postgres, pytest.mark.slow]
 STORM = bool(os.environ.get("PERDURE_STORM"))
 CLOCK = SystemClock()
 RUNS = 1000 if STORM else 250
-AWAY = 10.0 if STORM else 3.0
+AWAY = 10.0 if STORM else 2.0
 """Seconds for which there is no use in the database."""
 LINE = re.compile("(INFO|WARNING|ERROR|CRITICAL):")
 

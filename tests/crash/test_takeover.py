@@ -22,7 +22,7 @@ def show(what: str, seconds: list[float]) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_live_worker_takes_over_from_a_killed_one_within_the_blink_of_an_eye(crew: Crew) -> None:
-    kills = 200 if os.environ.get("PERDURE_STORM") else 20
+    kills = 200 if os.environ.get("PERDURE_STORM") else 5 if is_postgres(crew.store) else 20
     took: list[float] = []
     # One looks on all the time, with no room for these runs: whoever has only just come to a database does not take the
     # end of a session for that of its worker.
@@ -50,7 +50,7 @@ def test_a_live_worker_takes_over_from_a_killed_one_within_the_blink_of_an_eye(c
 @pytest.mark.timeout(300)
 def test_a_fresh_call_takes_over_from_a_killed_one_at_once(crew: Crew) -> None:
     took: list[float] = []
-    for n in range(5 if is_postgres(crew.store) else 20):
+    for n in range(2 if is_postgres(crew.store) else 20):
         run_id = f"r{n}"
         first = crew.script("gated", 1, run_id, lease=30.0, heartbeat=10.0)
         crew.ledger.until_said("begin", 1, run=run_id, key="wait_at_gate#1")

@@ -87,9 +87,7 @@ class TestRunContext:
 
 
 class TestStepContextDeeperDown:
-    def test_it_is_found_in_the_body_and_in_threads_that_copy_its_context(
-        self, attempt: Attempt
-    ) -> None:
+    def test_it_is_found_in_the_body_and_in_threads_that_copy_its_context(self, attempt: Attempt) -> None:
         token = enter_step(attempt)
         assert perdure.step_context() is attempt.context
         assert in_step()

@@ -325,8 +325,18 @@ TABLE = [
         _suite("a_crash_is_laid_to_the_suspect_and_not_to_its_neighbours"),
     ),
     Mutation(
+        "who shows life keeps its runs", _RECLAIM,
+        "if not stopped and sign is not None and shown != sign:", "if False:",
+        _suite("who_shows_life_after_it_was_taken_for_dead_keeps_its_runs"),
+    ),
+    Mutation(
+        "no body begins in doubt", "runtime/heartbeat.py",
+        " and not self._doubtful(self._key)", "",
+        _PROMISES + "no_body_begins_while_others_may_take_its_worker_for_dead",
+    ),
+    Mutation(
         "what a worker that stopped left behind is no crash", _RECLAIM,
-        'crashed = not fetch_value(cursor, QUERIES["has_stopped"], (worker_key,))', "crashed = True",
+        "crashed = not stopped", "crashed = True",
         _suite("what_a_retired_worker_left_is_taken_and_no_crash_is_counted"),
     ),
     Mutation(

@@ -216,6 +216,33 @@ def test_no_body_begins_while_the_lease_is_in_doubt(tmp_path):
     asyncio.run(main())
 
 
+class Doubts(Wrapper):
+    """A store of whose workers others may think that they are dead."""
+
+    doubt = True
+
+    def doubtful(self, _worker_key):
+        return self.doubt
+
+
+def test_no_body_begins_while_others_may_take_its_worker_for_dead(tmp_path):
+    async def main():
+        store = Doubts(open_store(tmp_path / "x.db", durability="process"))
+        begun = []
+        async with executing(store, one_step, tools=begun) as engine:
+            result = asyncio.ensure_future(engine.run(one_step, run_id="r"))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert engine._worker.running
+            assert begun == []
+            store.doubt = False
+            await result
+            assert begun == ["notes_itself#1"]
+        store.close()
+
+    asyncio.run(main())
+
+
 # -- values
 
 

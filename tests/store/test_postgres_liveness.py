@@ -177,6 +177,17 @@ def test_a_worker_whose_sessions_are_ended_lives_on(own):
     assert len(sessions) > 1
 
 
+@pytest.mark.postgres
+def test_a_worker_whose_session_has_ended_is_in_doubt_until_its_row_names_another(own):
+    server, bench = own
+    key = bench.worker()
+    assert not bench.store.doubtful(key)
+    server.kill_hard()
+    assert soon(lambda: bench.store.doubtful(key))
+    server.start()
+    assert soon(lambda: not bench.store.doubtful(key))
+
+
 def all_workers(bench):
     found = []
 

@@ -10,6 +10,7 @@ from psycopg import RawCursor
 from perdure.model.records import FORMAT
 from perdure.store.open import open_store
 from perdure.store.postgres.arrays import bigints
+from perdure.store.postgres.session import Session
 from perdure.store.postgres.sql import QUERIES
 from perdure.store.protocol import Route
 from perdure.testing.store_suite import Bench
@@ -144,12 +145,10 @@ def test_a_claim_costs_the_same_behind_any_number_of_other_runs(empty):
                 ("claim_ready", (routes, 5, FORMAT, worker)),
                 ("next_due", (routes,)),
             ):
-                session._texts = {name: b"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) " + texts[name]}
-                lines = session.fetch(name, *values)
+                explained = {name: b"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) " + texts[name]}
+                lines = Session(session.connection, explained, prepares=False).fetch(name, *values)
                 whole = next(line for (line,) in lines if "Buffers:" in line)
                 touched += sum(map(int, re.findall(r"(?:hit|read)=(\d+)", whole)))
-            session._texts = texts
-            session._prepared.clear()
             return touched
 
         pages = bench.store._writer.write(claim)

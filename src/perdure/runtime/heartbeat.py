@@ -52,6 +52,7 @@ class Heartbeat:
     ) -> None:
         self._store, self._clock = store, clock
         self._key, self._lease, self._interval = worker_key, lease, interval
+        self._doubtful = store.doubtful
         self._renewed, self._lost = renewed, lost
         self._margin = min(lease / 10, 1.0)
         self._stop = Event()
@@ -75,7 +76,11 @@ class Heartbeat:
             self._thread.join()
 
     def ok(self) -> bool:
-        """Whether the lease surely holds now."""
+        """Whether the worker's runs are surely its own now: its lease holds, and nobody can take it for dead."""
+        return self._clock.monotonic() < self.until and not self._doubtful(self._key)
+
+    def holds(self) -> bool:
+        """Whether the lease holds: until it ends, what cannot be written is tried again."""
         return self._clock.monotonic() < self.until
 
     def _serve(self) -> None:
@@ -109,7 +114,7 @@ class Heartbeat:
             self._lost()
             return True
         # Judged now and not before the renewal was sent: it may have waited long for the database.
-        was_over = not self.ok()
+        was_over = not self.holds()
         self.until = before + self._lease - self._margin
         self._renewed(was_over)
         return True

@@ -90,6 +90,8 @@ class Host:
     context: Context = field(default_factory=copy_context)
     lease_ok: Callable[[], bool] = field(init=False)
     """The owner's, or what it delegates to: asked before each body."""
+    held_back: bool = field(default=False, init=False)
+    """Whether a body was not begun for want of a lease."""
     _over: deque[Body] = field(default_factory=deque)
 
     def __post_init__(self) -> None:

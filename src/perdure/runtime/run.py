@@ -347,7 +347,8 @@ class Run:
             _ = startable.popleft()
             if not host.lease_ok():
                 startable.appendleft(call)
-                return False  # the next renewal says whether the run is still ours, and advances it
+                host.held_back = True  # until it is known whether the run is still ours
+                return False
             if self.replay.late and not drift.guard_moved(self, call):
                 return True
             step = call.step

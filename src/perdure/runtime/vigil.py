@@ -77,6 +77,9 @@ class Vigil:
         for run in list(self._worker.running.values()):
             if run.in_flight:
                 run.mark_started(before)
+        if self._host.held_back and self._host.lease_ok():
+            self._host.held_back = False
+            self.check_held()
         if changed:
             self._worker.poke()
             if self._worker.running:

@@ -330,7 +330,7 @@ class Worker:
     def lease_ok(self) -> bool:
         """Whether this worker still surely holds its runs."""
         heartbeat = self._heartbeat
-        return heartbeat is not None and heartbeat.ok()
+        return heartbeat is not None and heartbeat.holds()
 
     def run_ended(self, run: Run) -> None:
         """A run's end is on disk."""

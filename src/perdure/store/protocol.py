@@ -116,6 +116,13 @@ class Store(Protocol):
         """
         ...
 
+    def doubtful(self, worker_key: int) -> bool:
+        """Whether others may take this worker for dead although its lease runs: then no body begins until that is over.
+
+        Asked before each body, so nothing is waited for.
+        """
+        ...
+
     def leave_worker(self, worker_key: int) -> None:
         """Note that the worker is about to stop: it claims nothing more, and its death from now on is no crash."""
         ...

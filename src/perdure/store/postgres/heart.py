@@ -44,6 +44,8 @@ class Heart(Link):
         self._wanted: dict[int, int] = {}
         """The lock's number by worker key."""
         self._held: set[int] = set()
+        self._told: set[int] = set()
+        """Workers whose rows say what this session holds: by them the others judge."""
         self.server = ""
         """Which start of the server the session is of."""
         self.name = ""
@@ -68,6 +70,16 @@ class Heart(Link):
         self.read(self._lock_all)
         self._keep()
 
+    def doubtful(self, worker_key: int) -> bool:
+        """Whether others may see a lock of the worker free that its row still names."""
+        return worker_key in self._wanted and worker_key not in self._told
+
+    def told(self, worker_key: int, mark: tuple[str, str]) -> None:
+        """Note that a worker's row says ``mark``."""
+        with self._mutex:
+            if mark == self.mark(worker_key):
+                self._told.add(worker_key)
+
     def let_go(self, worker_key: int) -> None:
         """Unlock; a database that cannot be reached has done so itself."""
         number = self._wanted.pop(worker_key, None)
@@ -75,6 +87,7 @@ class Heart(Link):
             return
         held = worker_key in self._held
         self._held.discard(worker_key)
+        self._told.discard(worker_key)
         if held:
             with suppress(StoreError):
                 self.read(lambda session: session.fetch("unlock_session", number))
@@ -108,6 +121,7 @@ class Heart(Link):
     def _drop(self) -> None:
         super()._drop()
         self._held.clear()
+        self._told.clear()
         bell = self._bell
         if bell is not None:
             bell.ring()
@@ -140,7 +154,7 @@ class Heart(Link):
         """Lock what is not locked, and say for how long to wait for news of the connection."""
         if self._closed:
             return 0.0
-        if self._session is None or self._wanted.keys() - self._held:
+        if self._session is None or self._wanted.keys() - (self._held & self._told):
             opened = self.opened
             self.read(self._mark_all)
             if self.opened != opened:
@@ -150,7 +164,8 @@ class Heart(Link):
     def _mark_all(self, session: Session) -> None:
         self._lock_all(session)
         for worker_key in list(self._wanted):
-            session.change("mark_session", worker_key, *self.mark(worker_key))
+            if session.change("mark_session", worker_key, *self.mark(worker_key)):
+                self._told.add(worker_key)
 
     def _check(self) -> None:
         """Give the connection up if the server has closed it. A verb that is using it will notice by itself."""

@@ -71,11 +71,17 @@ def _let_go(
     return appended
 
 
-def reclaim(session: Session, worker_key: int, *, cap: int) -> list[Reclaimed]:
-    """Take the runs of one dead worker, count the crash where it is theirs, and forget the worker."""
-    stopped = session.fetch("lock_worker", worker_key)
+def reclaim(session: Session, worker_key: int, *, sign: tuple[str, int] | None, cap: int) -> list[Reclaimed]:
+    """Take the runs of one dead worker, count the crash where it is theirs, and forget the worker.
+
+    ``sign`` is what its row showed when it was taken for dead: if that has changed, it lives.
+    """
+    found = session.fetch("lock_worker", worker_key)
+    stopped, *shown = found[0] if found else (False,)
+    if not stopped and shown and sign is not None and tuple(shown) != sign:
+        return []
     session.change("retire_worker", worker_key)
-    crashed = not (stopped and stopped[0][0])
+    crashed = not stopped
     held = [_Held(*row) for row in session.fetch("held_in_full", worker_key, None)]
     progress = _with_progress(session, held)
     # While it holds a run that has crashed twice, a worker's crash is laid to that run, not to its neighbours.

@@ -136,6 +136,10 @@ class PostgresStore:
         """Renew the worker's lease for ``lease`` µs from before the call; False if the row is gone or stopped."""
         return self._workers.renew(worker_key, lease, beat)
 
+    def doubtful(self, worker_key: int) -> bool:
+        """Whether others may take this worker for dead: its row names a session that has ended."""
+        return self._workers.doubtful(worker_key)
+
     def leave_worker(self, worker_key: int) -> None:
         """Note that the worker is about to stop: it claims nothing more, and its death from now on is no crash."""
         self._workers.leave(worker_key)
@@ -241,7 +245,8 @@ class PostgresStore:
         done: list[Reclaimed] = []
         for key in worker_keys:
             if key != observer:
-                done += self._writer.write(partial(reclaim.reclaim, worker_key=key, cap=cap))
+                sign = self._workers.sign(key)
+                done += self._writer.write(partial(reclaim.reclaim, worker_key=key, sign=sign, cap=cap))
         self._hints.mark()
         return done
 

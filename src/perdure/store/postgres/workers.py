@@ -39,6 +39,7 @@ class Workers:
         self._writer, self._reader, self._clock = writer, reader, clock
         self._heart = Heart(connector)
         self._watches: dict[int, Watch] = {}
+        self._signs: dict[int, tuple[str, int]] = {}
         self._thorough_at = 0.0
         self._crowded_until: dict[int, float] = {}
         """By observer: until when the others' looks are enough."""
@@ -57,18 +58,27 @@ class Workers:
             "register_worker", key, worker.name, worker.host, worker.pid, worker.pid_started, server, worker.build,
             session, number, worker.started_at, worker.lease_until, worker.beat, bigints(routes),
         ))  # fmt: skip
+        self._heart.told(key, (server, session))
 
     def renew(self, worker_key: int, lease: int, beat: int) -> bool:
         """Renew one row: its lease ends later by the server's clock than by that of whoever asks."""
 
         def renew(session: Session) -> list[rows.Row]:
-            return session.fetch("renew", worker_key, lease, beat, *self._heart.mark(worker_key))
+            mark = self._heart.mark(worker_key)
+            found = session.fetch("renew", worker_key, lease, beat, *mark)
+            return [(*row, mark) for row in found]
 
         before = self._clock.monotonic()
         found = self._heart.read(renew)
         if found:
-            self._clock.learn(found[0][0], before)
+            instant, mark = found[0]
+            self._clock.learn(instant, before)
+            self._heart.told(worker_key, mark)
         return bool(found)
+
+    def doubtful(self, worker_key: int) -> bool:
+        """Whether the worker's row names a session that has ended."""
+        return self._heart.doubtful(worker_key)
 
     def leave(self, worker_key: int) -> None:
         """Note that a worker is about to stop."""
@@ -99,6 +109,10 @@ class Workers:
             if key not in dead
         }
 
+    def sign(self, worker_key: int) -> tuple[str, int] | None:
+        """What a worker's row showed when it was last looked at, here: the session it names, and its heartbeats."""
+        return self._signs.get(worker_key)
+
     def dead(self, observer: int, *, grace: int) -> list[int]:
         """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
         # No verb leaves runs with a worker that has no row, so it is enough to look for them now and then.
@@ -119,6 +133,7 @@ class Workers:
             self._crowded_until[observer] = now + _SHARE * len(found)
         known = {row[0] for row in found} | {observer}
         seen = [Sight(*row) for row in found if row[0] != observer]
+        self._signs |= {sight.worker_key: (sight.session, sight.beat) for sight in seen}
         watch = self._watches.setdefault(observer, Watch())
         dead = watch.dead(seen, opened=None if self._pooled else opened, grace=grace)
         return dead + [key for (key,) in holders if key not in known]

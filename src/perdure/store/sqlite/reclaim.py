@@ -44,9 +44,16 @@ def release(cursor: apsw.Cursor, worker_key: int, run_keys: Sequence[int], *, no
     return len(held)
 
 
-def reclaim(cursor: apsw.Cursor, worker_key: int, *, cap: int, now: int) -> list[Reclaimed]:
-    """Take the runs of one dead worker, count the crash where it is theirs, and forget the worker."""
-    crashed = not fetch_value(cursor, QUERIES["has_stopped"], (worker_key,))
+def reclaim(cursor: apsw.Cursor, worker_key: int, *, sign: int | None, cap: int, now: int) -> list[Reclaimed]:
+    """Take the runs of one dead worker, count the crash where it is theirs, and forget the worker.
+
+    ``sign`` is what its row showed when it was taken for dead: if that has changed, it lives.
+    """
+    found = fetch(cursor, QUERIES["signs_of_life"], (worker_key,))
+    stopped, shown = found[0] if found else (False, sign)
+    if not stopped and sign is not None and shown != sign:
+        return []
+    crashed = not stopped
     cursor.execute(QUERIES["retire_worker"], (worker_key,))
     runs = [
         (run_key, epoch, crashes, _has_progress(cursor, run_key, seq))

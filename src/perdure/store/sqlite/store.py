@@ -127,6 +127,11 @@ class SqliteStore:
         """Renew the worker's lease for ``lease`` µs from before the call; False if the row is gone or stopped."""
         return self._workers.renew(worker_key, lease, beat)
 
+    def doubtful(self, worker_key: int) -> bool:
+        """Never: while the process lives its lock is held, or taken again before anybody can act on it."""
+        del worker_key
+        return False
+
     def leave_worker(self, worker_key: int) -> None:
         """Note that the worker is about to stop: it claims nothing more, and its death from now on is no crash."""
         self._workers.leave(worker_key)
@@ -214,7 +219,7 @@ class SqliteStore:
         for key in worker_keys:
             if key != observer:
                 with self._writer as cursor:
-                    done += reclaim.reclaim(cursor, key, cap=cap, now=self.now())
+                    done += reclaim.reclaim(cursor, key, sign=self._workers.sign(key), cap=cap, now=self.now())
         return done
 
     def request_cancel(self, run_key: int, reason: str, *, now: int | None = None) -> Status:

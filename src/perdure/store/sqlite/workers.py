@@ -36,6 +36,7 @@ class Workers:
         self._heart = heart
         self._sidecar = Sidecar(path)
         self._watches: dict[int, Watch] = {}
+        self._beats: dict[int, int] = {}
 
     def register(self, worker: WorkerRow, routes: Sequence[int]) -> None:
         """Lock first, then insert: a row whose byte is free is that of a dead worker."""
@@ -98,6 +99,10 @@ class Workers:
                 if key not in dead
             }
 
+    def sign(self, worker_key: int) -> int | None:
+        """What a worker's row showed when it was last looked at, here: its heartbeats."""
+        return self._beats.get(worker_key)
+
     def dead(self, observer: int, *, grace: int) -> list[int]:
         """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
         with self._reader as cursor:
@@ -105,6 +110,7 @@ class Workers:
             holders = fetch(cursor, QUERIES["list_holders"])
         workers = [rows.worker_row(row) for row in found if row[0] != observer]
         known = {worker.worker_key for worker in workers} | {observer}
+        self._beats |= {worker.worker_key: worker.beat for worker in workers}
         watch = self._watches.setdefault(observer, Watch())
         dead = watch.dead(workers, self._sidecar, grace=grace)
         return dead + [key for (key,) in holders if key not in known]

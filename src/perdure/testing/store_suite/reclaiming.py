@@ -49,6 +49,26 @@ def a_dead_workers_run_is_claimable_at_once_under_a_new_epoch(bench: Bench) -> N
 
 
 @case
+def who_shows_life_after_it_was_taken_for_dead_keeps_its_runs(bench: Bench) -> None:
+    held = bench.hold()
+    observer = bench.worker()
+    bench.store.dead_workers(observer, grace=1)  # whatever it judges, this is what it has seen
+    assert bench.store.renew(held.worker, 10**9, 77)
+    assert bench.store.reclaim(observer, [held.worker], cap=CAP) == []
+    assert held.commit(held.steps()) == [Verdict.APPLIED]
+    bench.store.dead_workers(observer, grace=1)
+    assert [taken.run_key for taken in bench.store.reclaim(observer, [held.worker], cap=CAP)] == [held.key]
+
+
+@case
+def a_worker_that_is_registered_is_not_in_doubt(bench: Bench) -> None:
+    worker = bench.worker()
+    assert not bench.store.doubtful(worker)
+    assert bench.store.renew(worker, 10**9, 1)
+    assert not bench.store.doubtful(worker)
+
+
+@case
 def a_reclaim_that_finds_nothing_does_nothing(bench: Bench) -> None:
     held = bench.hold()
     observer = bench.worker()

@@ -18,12 +18,13 @@ WHERE worker_key = $1 AND stopped <> 1
 RETURNING lease_until - $2;
 
 -- name: mark_session
--- Note which session holds a worker's lock.
-UPDATE {schema}.workers SET boot = $2, sidecar = $3 WHERE worker_key = $1;
+-- Note which session holds a worker's lock, unless the worker was stopped or declared dead.
+UPDATE {schema}.workers SET boot = $2, sidecar = $3 WHERE worker_key = $1 AND stopped <> 1;
 
 -- name: lock_worker
--- Wait until nobody claims for a worker any more, and keep it so to the end of the transaction; whether it has stopped.
-SELECT stopped <> 0 FROM {schema}.workers WHERE worker_key = $1 FOR UPDATE;
+-- Wait until nobody claims for a worker any more, and keep it so to the end of the transaction; whether it has stopped,
+-- and what shows that it lives: the session that its row names, and its heartbeats.
+SELECT stopped <> 0, sidecar, beat FROM {schema}.workers WHERE worker_key = $1 FOR UPDATE;
 
 -- name: leave_worker
 -- Mark a worker as leaving: it claims nothing more, and if it dies with what it holds, that is no crash.

@@ -53,9 +53,9 @@ SELECT EXISTS (SELECT 1 FROM runs WHERE worker_key = ?1 AND crashes >= 2);
 -- Whether a worker is registered and not stopped.
 SELECT EXISTS (SELECT 1 FROM workers WHERE worker_key = ?1 AND stopped = 0);
 
--- name: has_stopped
--- Whether a worker has stopped of its own accord, or was about to: then it has not crashed.
-SELECT EXISTS (SELECT 1 FROM workers WHERE worker_key = ?1 AND stopped <> 0);
+-- name: signs_of_life
+-- Whether a worker has stopped of its own accord, or was about to (then it has not crashed), and its heartbeats.
+SELECT stopped <> 0, beat FROM workers WHERE worker_key = ?1;
 
 -- name: claim_runs
 -- Give a run to a worker.
