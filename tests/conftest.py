@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ["tests.servers.fixtures"]
 
 # Helpers that several folders import: assertions in them are to be shown like those of tests.
-pytest.register_assert_rewrite("tests.runtime.harness", "tests.runtime.histories")
+pytest.register_assert_rewrite("tests.runtime.harness", "tests.runtime.histories", "perdure.testing.store_suite")
 
 # Deadlines measure the machine, not the code; the tests' own timeout catches what hangs.
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

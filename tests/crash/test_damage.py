@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perdure import Engine
+from perdure import Engine, workflow
 from perdure.model.records import Status
 from tests.crash import apps
 from tests.crash.procs import Crew, ended
@@ -49,6 +49,38 @@ def test_a_damaged_run_is_set_aside_and_twenty_good_ones_complete(crew: Crew, da
     assert row.status is Status.BLOCKED
     assert row.reason, "no reason is given"
     assert len(asyncio.run(_listed(crew))) == 22
+    worker.terminate()
+    assert ended(worker) == 0
+
+
+@workflow(name="short", version="1")
+async def short_of_old(order: dict[str, int]) -> int:
+    """What the workers' workflow of this name was when its input still was an order."""
+    return order["n"]
+
+
+@workflow
+async def elsewhere(n: int) -> int:
+    return n
+
+
+def test_runs_that_no_code_here_can_take_cost_twenty_others_nothing(crew: Crew) -> None:
+    async def enqueue() -> None:
+        async with Engine(crew.store).client() as client:
+            await client.enqueue_many(apps.short, range(10), run_ids=[f"good{n}" for n in range(10)])
+            await client.enqueue(short_of_old, {"n": 1}, run_id="old")
+            await client.enqueue(elsewhere, 1, run_id="elsewhere")
+            await client.enqueue_many(apps.short, range(10, 20), run_ids=[f"good{n}" for n in range(10, 20)])
+
+    asyncio.run(enqueue())
+    worker = crew.worker()
+    rows = crew.all_ended(*(f"good{n}" for n in range(20)))
+    assert {row.status for row in rows.values()} == {Status.COMPLETED}
+    old = crew.all_ended("old")["old"]
+    assert old.status is Status.BLOCKED
+    assert old.reason, "no reason is given"
+    assert crew.row("elsewhere").status is Status.PENDING  # others may know it
+    assert worker.is_alive()
     worker.terminate()
     assert ended(worker) == 0
 

@@ -1,7 +1,9 @@
-"""G3 across machines: who is cut off from the database is taken over from, fenced, and goes on as a new worker."""
+"""G3: who is cut off from the database is taken over from, fenced, and goes on as a new worker; nobody waits for it."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from perdure.clock import SystemClock
 from perdure.model.records import Kind
 from tests.crash.chaos import audit_all, enqueue_each, results
 from tests.crash.hosts import Host, network, work_on
@@ -18,6 +21,7 @@ from tests.servers.reaper import eventually
 from tests.servers.server import address
 
 pytestmark = [pytest.mark.crash, pytest.mark.postgres]
+CLOCK = SystemClock()
 
 
 @dataclass
@@ -104,3 +108,27 @@ def test_runs_under_way_on_a_host_that_is_cut_off_and_mended_end_once(two: Two) 
 
 def _log(crew: Crew, pid: int) -> str:
     return crew.log(next(one for one in crew.processes if one.pid == pid))
+
+
+def test_a_worker_that_stops_in_the_middle_of_a_transaction_keeps_nobody_else_waiting(tmp_path, servers: Own) -> None:
+    server = servers.server()
+    crew = Crew(tmp_path, server.url("stopped"))
+    try:
+        stopped = crew.worker()
+        crew.enqueue("gated", 1, "r")
+        crew.ledger.until_said("begin", pid=stopped.pid, key="wait_at_gate#1")
+        os.kill(stopped.pid or 0, signal.SIGSTOP)
+        with server.connect() as session, session.transaction():
+            # Its transaction is open, as it is while it claims.
+            session.execute("SELECT FROM stopped.workers FOR KEY SHARE")
+            session.execute("SELECT FROM stopped.runs FOR NO KEY UPDATE")
+            other = crew.worker()
+            up = crew.ledger.entries("up", pid=other.pid)[0]
+            for n in range(1000):
+                crew.enqueue("five", n, f"r{n}")
+                assert crew.outcome(f"r{n}", 3.0) == n + 5
+                if CLOCK.monotonic() > up.mono + 4.0:  # its lease has ended, and it was seen to stand still
+                    break
+        crew.ledger.until_said("begin", pid=other.pid, key="wait_at_gate#1", timeout=5)
+    finally:
+        crew.close()

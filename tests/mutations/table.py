@@ -365,4 +365,21 @@ TABLE = [
         'if mark != f"{file[0]}:{file[1]}":', "if False:",
         "store/test_liveness.py::test_a_lock_file_that_was_replaced_proves_nothing",
     ),
+    Mutation(
+        "locks of a server that was started since prove nothing", "store/postgres/liveness.py",
+        'if worker.session == "" or worker.server != worker.up_since:', 'if worker.session == "":',
+        "store/test_postgres_liveness.py::test_where_the_lock_says_nothing_only_the_lease_counts[sight0]",
+    ),
+    # -- what others give
+    Mutation(
+        "a reason may be any text", _COMMIT,
+        "None if state.reason is None else storable(state.reason)", "state.reason",
+        _suite("a_reason_may_be_any_text"),
+    ),
+    Mutation(
+        "who only reads leaves a server that takes no writes", "store/postgres/connection.py",
+        'if session.fetch_value("is_read_only"):', "if False:",
+        "crash/test_failover.py::test_nobody_stays_with_a_primary_that_was_demoted_and_still_answers",
+        slow=True,
+    ),
 ]  # fmt: skip

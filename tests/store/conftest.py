@@ -6,8 +6,6 @@ import pytest
 
 from perdure.store.open import is_postgres, open_store
 
-pytest.register_assert_rewrite("perdure.testing.store_suite")
-
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):

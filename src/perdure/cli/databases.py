@@ -13,7 +13,7 @@ from perdure.store.open import inspect_store, migration_script, open_store, stor
 COLUMNS = (Column(), Column(flexible=True))
 
 
-@click.group()
+@click.group(epilog="Example: perdure db check --store postgresql://app@db/app")
 def db() -> None:
     """Look after the database under a store.
 

@@ -36,6 +36,8 @@ _TRIES: Final = 10
 """How often a transaction is tried that the database undoes for the sake of others."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 """Seconds in which no new connection is tried after one failed; doubled each time."""
+_SURE: Final = 1.0
+"""Seconds between questions whether a server that answers is still the primary."""
 
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
@@ -164,6 +166,23 @@ class Link:
         if is_lost(error) or self._session is None or self._session.connection.closed:
             self._drop()
         return translate(error, self.label)
+
+
+class Reader(Link):
+    """A connection that only reads. It makes sure now and then that it reads what is written, and not an old copy."""
+
+    def __init__(self, connector: Connector) -> None:
+        super().__init__(connector)
+        self._sure_until = 0.0
+
+    def _live(self) -> Session:
+        session = super()._live()
+        now = _CLOCK.monotonic()
+        if now >= self._sure_until:
+            if session.fetch_value("is_read_only"):
+                raise psycopg.errors.ReadOnlySqlTransaction("the server takes no writes any more")
+            self._sure_until = now + _SURE
+        return session
 
 
 class Writer(Link):

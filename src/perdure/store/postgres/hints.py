@@ -16,7 +16,7 @@ import psycopg
 
 from perdure.clock import SystemClock
 from perdure.errors import StoreError
-from perdure.store.postgres.connection import Link
+from perdure.store.postgres.connection import Reader
 from perdure.store.postgres.waiting import PATIENCE, Bell, take_in
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ POOLED_FLOOR: Final = 0.1
 _RETRY: Final = 0.25
 
 
-class Hints(Link):
+class Hints(Reader):
     """A connection that listens, and a thread that serves it from the first question on."""
 
     def __init__(self, connector: Connector) -> None:
@@ -138,9 +138,7 @@ class Hints(Link):
             self._tell(session)
         if now >= self._looked_at + self._floor:
             self._looked_at = now
-            snapshot, read_only = session.fetch("snapshot")[0]
-            if read_only:  # a process that only reads has nobody else to tell it
-                raise psycopg.errors.ReadOnlySqlTransaction("the server has become read-only")
+            snapshot = session.fetch_value("snapshot")
             if snapshot != self._snapshot:
                 self._news, self._snapshot = True, snapshot
         wait = self._looked_at + self._floor - now

@@ -42,7 +42,7 @@ class _Held(NamedTuple):
 
 def release(session: Session, worker_key: int, run_keys: Sequence[int]) -> int:
     """Give back those of ``run_keys`` that the worker holds; no crash is counted."""
-    held = [_Held(*row) for row in session.fetch("held_in_full", worker_key, bigints(run_keys))]
+    held = [_Held(*row) for row in session.fetch("held_among", worker_key, bigints(run_keys))]
     now = session.fetch_value("clock") if held else 0
     _let_go(
         session,
@@ -74,15 +74,21 @@ def _let_go(
 def reclaim(session: Session, worker_key: int, *, sign: tuple[str, int] | None, cap: int) -> list[Reclaimed]:
     """Take the runs of one dead worker, count the crash where it is theirs, and forget the worker.
 
-    ``sign`` is what its row showed when it was taken for dead: if that has changed, it lives.
+    ``sign`` is what its row showed when it was taken for dead: if that has changed, it lives. Nothing is waited for: a
+    process that was stopped within a transaction has its locks until the server ends its session. Then all is left to
+    a later try.
     """
-    found = session.fetch("lock_worker", worker_key)
+    found = session.fetch("lock_dead_worker", worker_key)
+    if not found and session.fetch_value("has_row", worker_key):
+        return []
     stopped, *shown = found[0] if found else (False,)
     if not stopped and shown and sign is not None and tuple(shown) != sign:
         return []
+    held = [_Held(*row) for row in session.fetch("held_by_dead", worker_key)]
+    if len(held) < session.fetch_value("count_held", worker_key):
+        return []
     session.change("retire_worker", worker_key)
     crashed = not stopped
-    held = [_Held(*row) for row in session.fetch("held_in_full", worker_key, None)]
     progress = _with_progress(session, held)
     # While it holds a run that has crashed twice, a worker's crash is laid to that run, not to its neighbours.
     suspect_held = any(run.crashes >= SUSPECT and run.run_key not in progress for run in held)

@@ -12,7 +12,7 @@ from perdure.store.postgres.address import parse_address
 from perdure.store.postgres.claims import Claiming, find_claims
 from perdure.store.postgres.clocks import ServerClock
 from perdure.store.postgres.connect import Connector
-from perdure.store.postgres.connection import Link, Writer
+from perdure.store.postgres.connection import Reader, Writer
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.routes import Routes
 from perdure.store.postgres.schema import migrate
@@ -64,7 +64,7 @@ class PostgresStore:
         connector = Connector(address, durability)
         first = connector.open()
         self._writer = Writer(connector, first)
-        self._reader = Link(connector)
+        self._reader = Reader(connector)
         self._hints = Hints(connector)
         self._server_clock = ServerClock()
         # The server's clock judges, unless the caller has one that is not simply this machine's.

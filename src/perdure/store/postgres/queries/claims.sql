@@ -129,10 +129,19 @@ SELECT run_key, epoch FROM {schema}.runs WHERE worker_key = $1;
 -- What a worker holds.
 SELECT * FROM {schema}.run_rows WHERE worker_key = $1;
 
--- name: held_in_full
--- Lock a worker's runs, all or ($2) some, and give what a release or a reclaim needs to know of them.
+-- name: held_among
+-- Lock some of a worker's runs, and give what a release needs to know of them.
 SELECT run_key, epoch, seq, crashes FROM {schema}.runs
-WHERE worker_key = $1 AND ($2::bigint[] IS NULL OR run_key = ANY ($2::bigint[])) ORDER BY run_key FOR NO KEY UPDATE;
+WHERE worker_key = $1 AND run_key = ANY ($2::bigint[]) ORDER BY run_key FOR NO KEY UPDATE;
+
+-- name: held_by_dead
+-- Lock all runs of a worker but those that somebody has locked: nothing is waited for.
+SELECT run_key, epoch, seq, crashes FROM {schema}.runs WHERE worker_key = $1 ORDER BY run_key
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: count_held
+-- How many runs a worker holds.
+SELECT count(*) FROM {schema}.runs WHERE worker_key = $1;
 
 -- name: have_progress
 -- Which runs got anywhere after a seq: claims (2), started steps (3) and reclaims (23) are no progress.

@@ -74,7 +74,11 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- name: snapshot
 -- A text that changes when anyone has committed anything to any database of the server.
-SELECT pg_current_snapshot()::text, current_setting('transaction_read_only')::boolean;
+SELECT pg_current_snapshot()::text;
+
+-- name: is_read_only
+-- Whether this session takes no writes: its server has become a standby, or is about to.
+SELECT current_setting('transaction_read_only')::boolean;
 
 -- name: listen
 -- Hear the hints of others: the schema's name is the channel's.

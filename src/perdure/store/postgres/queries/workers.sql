@@ -26,6 +26,14 @@ UPDATE {schema}.workers SET boot = $2, sidecar = $3 WHERE worker_key = $1 AND st
 -- and what shows that it lives: the session that its row names, and its heartbeats.
 SELECT stopped <> 0, sidecar, beat FROM {schema}.workers WHERE worker_key = $1 FOR UPDATE;
 
+-- name: lock_dead_worker
+-- The same without waiting: nothing if somebody claims for it, or takes its runs.
+SELECT stopped <> 0, sidecar, beat FROM {schema}.workers WHERE worker_key = $1 FOR UPDATE SKIP LOCKED;
+
+-- name: has_row
+-- Whether a worker has a row.
+SELECT EXISTS (SELECT FROM {schema}.workers WHERE worker_key = $1);
+
 -- name: leave_worker
 -- Mark a worker as leaving: it claims nothing more, and if it dies with what it holds, that is no crash.
 UPDATE {schema}.workers SET stopped = 2 WHERE worker_key = $1 AND stopped = 0;
