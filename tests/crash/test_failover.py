@@ -9,6 +9,7 @@ import re
 import threading
 from typing import Any
 
+import psycopg
 import pytest
 
 from perdure import Engine
@@ -18,6 +19,8 @@ from tests.crash import apps
 from tests.crash.chaos import audit_all, insist, logs
 from tests.crash.procs import Crew, ended
 from tests.servers.ground import Own
+from tests.servers.reaper import eventually
+from tests.servers.server import Server
 
 pytestmark = [pytest.mark.crash, pytest.mark.postgres, pytest.mark.slow]
 
@@ -93,18 +96,27 @@ def _enqueue_and_wait(crew: Any, runs: int) -> None:
     asyncio.run(main())
 
 
+def take_no_writes(server: Server, first: psycopg.Connection[Any]) -> None:
+    """Have a server take no writes any more. Sessions are told by and by, the first one of all as the last."""
+    server.reload(default_transaction_read_only="on")
+    with first:
+        assert eventually(lambda: first.execute("SHOW default_transaction_read_only").fetchone() == ("on",))
+
+
 @pytest.mark.parametrize("fault", ["takes no writes", "is down"])
 def test_a_database_that_is_of_no_use_for_a_while_costs_no_run_and_no_worker(tmp_path, servers: Own, fault) -> None:
     server = servers.server()
+    first = server.connect()
     crew = Crew(tmp_path, server.url("away"))
     try:
         worker = crew.worker(lease=30.0, heartbeat=0.5)
         crew.enqueue("gated", 1, "r")
         crew.ledger.until_said("begin", key="wait_at_gate#1")
         if fault == "is down":
+            first.close()
             server.kill_hard()
         else:
-            server.reload(default_transaction_read_only="on")
+            take_no_writes(server, first)
         began, before = CLOCK.monotonic(), len(crew.log(worker).splitlines())
         crew.ledger.open_gate()
         crew.ledger.until_said("end", key="wait_at_gate#1")
@@ -136,6 +148,7 @@ def test_a_database_that_is_of_no_use_for_a_while_costs_no_run_and_no_worker(tmp
 def test_nobody_stays_with_a_primary_that_was_demoted_and_still_answers(tmp_path, servers: Own) -> None:
     demoted = servers.server()
     promoted = servers.standby(demoted)
+    first = demoted.connect()
     crew = Crew(tmp_path, demoted.url("demoted", promoted))
     try:
         fleet = [crew.worker(lease=30.0, heartbeat=0.5) for _ in range(2)]
@@ -143,7 +156,7 @@ def test_nobody_stays_with_a_primary_that_was_demoted_and_still_answers(tmp_path
         user = crew.start(_wait_for, crew, "r")
         crew.ledger.until_said("waits")
         crew.ledger.until_said("begin", key="wait_at_gate#1")
-        demoted.reload(default_transaction_read_only="on")
+        take_no_writes(demoted, first)
         promoted.promote()
         crew.ledger.open_gate()
         began = CLOCK.monotonic()

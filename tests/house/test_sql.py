@@ -47,7 +47,10 @@ def test_no_sql_in_python():
         f"{tree.where(path, node.lineno)}: {node.value.strip()[:60]}"
         for path, said in ((path, docstrings(tree.parsed(path))) for path in tree.modules())
         for node in ast.walk(tree.parsed(path))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said and is_sql(node.value)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in said
+        and is_sql(node.value)
     ]
     assert found == []
 
