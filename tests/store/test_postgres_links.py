@@ -11,6 +11,7 @@ from perdure.store.open import open_store
 from perdure.store.postgres.arrays import bigints
 from perdure.testing.store_suite import Bench
 from perdure.testing.store_suite.bench import ROUTE, soon
+from tests.servers.server import ROLE
 from tests.store.wire import wired
 
 pytestmark = pytest.mark.postgres
@@ -24,14 +25,12 @@ def line(postgres_url):
         yield bench, wire
 
 
-def end_sessions(url):
-    """Have the server end the sessions of everybody else."""
-    with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND usename = current_user"
-            " AND application_name = 'perdure'"
-        )
+@pytest.fixture
+def own(servers):
+    """A server of the test's own, since its sessions are ended, and a bench on it."""
+    server = servers.server()
+    with Bench(lambda: open_store(server.url("perdure"), durability="process")) as bench:
+        yield server, bench
 
 
 def test_a_commit_whose_answer_was_lost_is_found_to_be_there(line):
@@ -114,11 +113,12 @@ def test_a_resumption_and_a_block_are_done_once(line):
     assert bench.kinds(held.key)[-3:] == [Kind.RUN_FAILED, Kind.RUN_RESUMED, Kind.RUN_BLOCKED]
 
 
-def test_verbs_go_on_after_their_sessions_were_ended(bench_there, postgres_url):
+def test_verbs_go_on_after_their_sessions_were_ended(own):
+    server, bench_there = own
     bench = bench_there
     held = bench.hold()
     for _ in range(3):
-        end_sessions(postgres_url)
+        server.terminate_backends()
         assert held.commit(held.steps()) == [APPLIED]
         assert bench.store.renew(held.worker, 10**6, 2)
         assert bench.store.held(held.worker) == {held.key: held.epoch}
@@ -160,23 +160,20 @@ def test_who_gets_in_each_others_way_is_undone_and_tried_again(bench_there):
     assert len(tries) == 3
 
 
-def test_a_session_that_turned_read_only_is_given_up(bench_there, postgres_url):
-    bench = bench_there
+def test_a_session_that_turned_read_only_is_given_up(own):
+    server, bench = own
     held = bench.hold()
     opened = bench.store._writer.opened
     bench.store._writer.read(lambda session: session.script(b"SET default_transaction_read_only = on"))
     assert held.commit(held.steps()) == [APPLIED]
     assert bench.store._writer.opened == opened + 1
-    with psycopg.connect(postgres_url.partition("?")[0], autocommit=True) as connection:
-        role = connection.info.user
-        connection.execute(f"ALTER ROLE {role} SET default_transaction_read_only = on")
-        try:
-            end_sessions(postgres_url)
-            with pytest.raises(StoreReadOnly) as refused:
-                held.commit(held.steps())
-        finally:
-            connection.execute("SET default_transaction_read_only = off")
-            connection.execute(f"ALTER ROLE {role} RESET default_transaction_read_only")
+    with server.connect() as connection:
+        connection.execute(f"ALTER ROLE {ROLE} SET default_transaction_read_only = on")
+    server.terminate_backends()
+    with pytest.raises(StoreReadOnly) as refused:
+        held.commit(held.steps())
+    with server.connect() as connection:
+        connection.execute(f"ALTER ROLE {ROLE} RESET default_transaction_read_only")
     assert refused.value.advice
 
 
