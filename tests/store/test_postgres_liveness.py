@@ -119,10 +119,6 @@ say(key)
 while (word := hear()) != "end":
     say(bench.store.renew(key, int(word), 2))
 """
-END_SESSIONS = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
-"""
 LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
 
 
