@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from perdure.errors import StoreError
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
@@ -145,13 +143,8 @@ class Handle(Generic[R]):
         while True:
             operations, waiting = home.operations, home.waiting
             seen = waiting.changes
-            try:
-                row = await operations.row(self.run_id)
-                found = await operations.events(row, after)
-            except StoreError:
-                _ = home.operations  # if the engine was stopped meanwhile, that is why
-                raise
-            for event in found:
+            row = await operations.row(self.run_id)
+            for event in await operations.events(row, after):
                 after = event.seq
                 yield event
             if not follow or row.status.terminal:

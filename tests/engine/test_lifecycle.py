@@ -169,6 +169,16 @@ async def test_whoever_waits_while_the_engine_stops_is_told_and_the_run_goes_on(
     assert [begun.attempt for begun in desk.begun] == [1, 1]
 
 
+@in_loop
+async def test_what_is_asked_of_the_store_while_the_engine_stops_is_told_why_it_fails(path):
+    engine = engine_at(path, chore)
+    await engine.start()
+    operations = engine._ops
+    await engine.stop()
+    with pytest.raises(EngineNotOpen, match="stopped"):
+        await operations.row("r")
+
+
 async def _drain(events):
     return [event async for event in events]
 

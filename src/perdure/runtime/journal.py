@@ -14,7 +14,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnsafe
+from perdure.errors import EngineNotOpen, StoreBusy, StoreCorrupt, StoreError, StoreUnsafe
 from perdure.model.records import CommitItem, Verdict
 from perdure.runtime import points
 from perdure.runtime.threads import Threads
@@ -60,6 +60,7 @@ class Journal:
         self._verbs: deque[_Verb] = deque()
         self._busy = False
         self._scheduled = False
+        self._closed = False
         self._pause = RETRY_FIRST
         self._typical = 0.0
         self._threads = Threads(loop, 1, "perdure-journal")
@@ -113,7 +114,8 @@ class Journal:
         return not (self._pending or self._busy or self._verbs)
 
     def close(self) -> None:
-        """Let the thread end; nothing may be submitted any more."""
+        """Let the thread end; nothing may be submitted any more, and whoever asked too late is told why."""
+        self._closed = True
         self._threads.close()
 
     # -- flushing
@@ -146,7 +148,7 @@ class Journal:
                     verb.background = True
                     self._verbs.appendleft(verb)
                     continue
-                verb.answer()
+                self._answer(verb)
 
     def _commit_inline(self, batch: dict[Run, CommitItem]) -> bool:
         began = self._clock.monotonic()
@@ -208,8 +210,13 @@ class Journal:
 
     def _verb_done(self, verb: _Verb) -> None:
         self._busy = False
-        verb.answer()
+        self._answer(verb)
         self._flush()
+
+    def _answer(self, verb: _Verb) -> None:
+        if self._closed:
+            verb.came_too_late()
+        verb.answer()
 
     def _settle(self, batch: dict[Run, CommitItem], verdicts: list[Verdict]) -> None:
         interrupt: KeyboardInterrupt | None = None
@@ -318,6 +325,11 @@ class _Verb:
     @property
     def is_busy(self) -> bool:
         return isinstance(self._error, StoreBusy)
+
+    def came_too_late(self) -> None:
+        """The store was closed, or about to be: if the verb met that, say so."""
+        if isinstance(self._error, StoreError):
+            self._error = EngineNotOpen("the engine was stopped meanwhile", advice="ask again once it is open")
 
     def answer(self) -> None:
         if self._then is not None and self._error is None:
