@@ -245,7 +245,7 @@ class PostgresStore:
         done: list[Reclaimed] = []
         for key in worker_keys:
             if key != observer:
-                sign = self._workers.sign(key)
+                sign = self._workers.sign(observer, key)
                 done += self._writer.write(partial(reclaim.reclaim, worker_key=key, sign=sign, cap=cap))
         self._hints.mark()
         return done

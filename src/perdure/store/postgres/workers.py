@@ -39,7 +39,8 @@ class Workers:
         self._writer, self._reader, self._clock = writer, reader, clock
         self._heart = Heart(connector)
         self._watches: dict[int, Watch] = {}
-        self._signs: dict[int, tuple[str, int]] = {}
+        self._signs: dict[int, dict[int, tuple[str, int]]] = {}
+        """By observer: what it saw of each worker when it last looked."""
         self._thorough_at = 0.0
         self._crowded_until: dict[int, float] = {}
         """By observer: until when the others' looks are enough."""
@@ -109,9 +110,9 @@ class Workers:
             if key not in dead
         }
 
-    def sign(self, worker_key: int) -> tuple[str, int] | None:
-        """What a worker's row showed when it was last looked at, here: the session it names, and its heartbeats."""
-        return self._signs.get(worker_key)
+    def sign(self, observer: int, worker_key: int) -> tuple[str, int] | None:
+        """What a worker's row showed when the observer last looked: the session it names, and its heartbeats."""
+        return self._signs.get(observer, {}).get(worker_key)
 
     def dead(self, observer: int, *, grace: int) -> list[int]:
         """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
@@ -133,7 +134,7 @@ class Workers:
             self._crowded_until[observer] = now + _SHARE * len(found)
         known = {row[0] for row in found} | {observer}
         seen = [Sight(*row) for row in found if row[0] != observer]
-        self._signs |= {sight.worker_key: (sight.session, sight.beat) for sight in seen}
+        self._signs[observer] = {sight.worker_key: (sight.session, sight.beat) for sight in seen}
         watch = self._watches.setdefault(observer, Watch())
         dead = watch.dead(seen, opened=None if self._pooled else opened, grace=grace)
         return dead + [key for (key,) in holders if key not in known]

@@ -36,7 +36,8 @@ class Workers:
         self._heart = heart
         self._sidecar = Sidecar(path)
         self._watches: dict[int, Watch] = {}
-        self._beats: dict[int, int] = {}
+        self._beats: dict[int, dict[int, int]] = {}
+        """By observer: what it saw of each worker when it last looked."""
 
     def register(self, worker: WorkerRow, routes: Sequence[int]) -> None:
         """Lock first, then insert: a row whose byte is free is that of a dead worker."""
@@ -99,9 +100,9 @@ class Workers:
                 if key not in dead
             }
 
-    def sign(self, worker_key: int) -> int | None:
-        """What a worker's row showed when it was last looked at, here: its heartbeats."""
-        return self._beats.get(worker_key)
+    def sign(self, observer: int, worker_key: int) -> int | None:
+        """What a worker's row showed when the observer last looked: its heartbeats."""
+        return self._beats.get(observer, {}).get(worker_key)
 
     def dead(self, observer: int, *, grace: int) -> list[int]:
         """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
@@ -110,7 +111,7 @@ class Workers:
             holders = fetch(cursor, QUERIES["list_holders"])
         workers = [rows.worker_row(row) for row in found if row[0] != observer]
         known = {worker.worker_key for worker in workers} | {observer}
-        self._beats |= {worker.worker_key: worker.beat for worker in workers}
+        self._beats[observer] = {worker.worker_key: worker.beat for worker in workers}
         watch = self._watches.setdefault(observer, Watch())
         dead = watch.dead(workers, self._sidecar, grace=grace)
         return dead + [key for (key,) in holders if key not in known]

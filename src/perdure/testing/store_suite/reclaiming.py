@@ -54,6 +54,7 @@ def who_shows_life_after_it_was_taken_for_dead_keeps_its_runs(bench: Bench) -> N
     observer = bench.worker()
     bench.store.dead_workers(observer, grace=1)  # whatever it judges, this is what it has seen
     assert bench.store.renew(held.worker, 10**9, 77)
+    bench.store.dead_workers(0, grace=1)  # what others see changes nothing
     assert bench.store.reclaim(observer, [held.worker], cap=CAP) == []
     assert held.commit(held.steps()) == [Verdict.APPLIED]
     bench.store.dead_workers(observer, grace=1)
