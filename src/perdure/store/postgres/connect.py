@@ -13,6 +13,7 @@ from perdure.store.postgres.session import Session
 from perdure.store.postgres.sql import queries
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from perdure.store.postgres.address import Address
@@ -69,22 +70,7 @@ class Connector:
             StoreReadOnly: it takes no writes.
             StoreUnsafe: it cannot keep what the store promises.
         """
-        connection = self._login()
-        try:
-            facts = Session(connection, self.texts, prepares=False).fetch("server_facts")
-            version, encoding, fsync, backend, self.database = facts[0]
-            self._check(version, encoding, fsync)
-            if self.address.pooled is None:
-                # A server tells at login which process of it serves us. Who stands between makes that up.
-                self.pooled = backend != connection.info.backend_pid
-            self._prepare(connection)
-        except psycopg.Error as error:
-            connection.close()
-            raise translate(error, self.label) from error
-        except StoreError:
-            connection.close()
-            raise
-        return connection
+        return self._login(self._meet)
 
     def connect(self) -> psycopg.Connection:
         """Return one more connection.
@@ -92,9 +78,15 @@ class Connector:
         Raises:
             StoreError: as for ``open``.
         """
-        connection = self._login()
+        return self._login(self._prepare)
+
+    def _login(self, begin: Callable[[psycopg.Connection], None]) -> psycopg.Connection:
         try:
-            self._prepare(connection)
+            connection = psycopg.connect(**self._options, autocommit=True)
+        except psycopg.Error as error:
+            raise translate_login(error, self.label) from error
+        try:
+            begin(connection)
         except psycopg.Error as error:
             connection.close()
             raise translate(error, self.label) from error
@@ -103,11 +95,15 @@ class Connector:
             raise
         return connection
 
-    def _login(self) -> psycopg.Connection:
-        try:
-            return psycopg.connect(**self._options, autocommit=True)
-        except psycopg.Error as error:
-            raise translate_login(error, self.label) from error
+    def _meet(self, connection: psycopg.Connection) -> None:
+        """Look at what is at the other end, then set the session up."""
+        facts = Session(connection, self.texts, prepares=False).fetch("server_facts")
+        version, encoding, fsync, backend, self.database = facts[0]
+        self._check(version, encoding, fsync)
+        if self.address.pooled is None:
+            # A server tells at login which process of it serves us. Who stands between makes that up.
+            self.pooled = backend != connection.info.backend_pid
+        self._prepare(connection)
 
     def _check(self, version: int, encoding: str, fsync: str) -> None:
         if version < OLDEST:
