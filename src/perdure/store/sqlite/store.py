@@ -219,7 +219,8 @@ class SqliteStore:
         for key in worker_keys:
             if key != observer:
                 with self._writer as cursor:
-                    done += reclaim.reclaim(cursor, key, sign=self._workers.sign(observer, key), cap=cap, now=self.now())
+                    sign = self._workers.sign(observer, key)
+                    done += reclaim.reclaim(cursor, key, sign=sign, cap=cap, now=self.now())
         return done
 
     def request_cancel(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
