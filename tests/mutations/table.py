@@ -26,6 +26,7 @@ class Mutation(NamedTuple):
 
 
 _COMMIT, _RECLAIM = "store/sqlite/commit.py", "store/sqlite/reclaim.py"
+_JUDGING = "store/judging.py"
 _BUILDS = "store/sqlite/builds.py"
 _RUN, _OUTCOMES = "runtime/run.py", "runtime/outcomes.py"
 _PROMISES = "runtime/test_promises.py::test_"
@@ -39,23 +40,23 @@ def _suite(case: str) -> str:
 TABLE = [
     # -- the fence
     Mutation(
-        "a write is conditional on the epoch", _COMMIT,
+        "a write is conditional on the epoch", _JUDGING,
         "valid = held and epoch == item.epoch and before != 0", "valid = held and before != 0",
         _suite("who_lost_its_claim_writes_nothing"),
     ),
     Mutation(
-        "a write is conditional on the run being held", _COMMIT,
+        "a write is conditional on the run being held", _JUDGING,
         "valid = held and epoch == item.epoch and before != 0", "valid = epoch == item.epoch and before != 0",
         _suite("the_epoch_alone_does_not_let_in_who_does_not_hold_the_run"),
     ),
     Mutation(
-        "nothing follows the end of a hold in its batch", _COMMIT,
+        "nothing follows the end of a hold in its batch", _JUDGING,
         "valid = held and epoch == item.epoch and before != 0", "valid = held and epoch == item.epoch",
         _suite("after_the_end_of_its_hold_a_batch_writes_nothing_more_for_a_run"),
     ),
     Mutation(
-        "a resend is recognised", _COMMIT,
-        "if first <= stored and _is_there(cursor, item):", "if False:",
+        "a resend is recognised", _JUDGING,
+        "if first <= stored and is_there(item):", "if False:",
         _suite("what_is_sent_again_is_there_already"),
     ),
     Mutation(
@@ -64,7 +65,7 @@ TABLE = [
         _suite("another_epoch_may_not_pass_for_a_resend"),
     ),
     Mutation(
-        "an ending that has not seen the news is stale", _COMMIT,
+        "an ending that has not seen the news is stale", _JUDGING,
         "if state is not None and state.inbox_seen is not None and state.inbox_seen != inbox:", "if False:",
         _suite("news_that_the_holder_has_not_seen_makes_its_ending_stale"),
     ),

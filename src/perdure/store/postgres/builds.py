@@ -7,24 +7,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from perdure.model.records import Event, Kind, Status
-from perdure.store.postgres import rows
+from perdure.store import rows
 from perdure.store.postgres.arrays import bigints, texts
-from perdure.store.postgres.log import (
-    DAMAGED,
-    append,
-    asked_to_cancel,
-    end_unheld,
-    make_claimable,
-    set_aside,
-    tail,
-    tail_of,
-)
+from perdure.store.postgres.log import append, asked_to_cancel, end_unheld, make_claimable, set_aside, tail
+from perdure.store.tails import DAMAGED, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from perdure.store.postgres.log import Tail
     from perdure.store.postgres.session import Session
+    from perdure.store.tails import Tail
 
 _PAGE: Final = 1000
 """Stranded runs looked at per route and set of builds at a time."""

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from perdure.errors import IntegrityError
 from perdure.model.records import FORMAT, Claim, Event, Kind, RunRow, Status
+from perdure.store.creating import PRIORITY_WEIGHT
 from perdure.store.postgres.arrays import bigints, byteas
-from perdure.store.postgres.log import DAMAGED, follow, set_aside, tail, tail_of
-from perdure.store.postgres.rows import run_row
-from perdure.store.postgres.runs import PRIORITY_WEIGHT
+from perdure.store.postgres.log import set_aside, tail
 from perdure.store.protocol import PAGE
+from perdure.store.rows import run_row
+from perdure.store.tails import DAMAGED, follow, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,26 +6,26 @@ item, and writes those that pass. What does not pass, or is not plain, is judged
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from perdure.model.records import Status, Verdict
+from perdure.store.creating import PRIORITY_WEIGHT
+from perdure.store.judging import ALREADY, APPLIED, BAD, STALE, due, judge, marks
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
 from perdure.store.postgres.faults import REFUSED, Refused
 from perdure.store.postgres.log import append_all, columns
-from perdure.store.postgres.runs import PRIORITY_WEIGHT, keep
+from perdure.store.postgres.runs import keep
 from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perdure.model.records import CommitItem, Event, StateChange
+    from perdure.model.records import CommitItem, Event, StateChange, Verdict
     from perdure.store.postgres.arrays import Column
     from perdure.store.postgres.connection import Writer
-    from perdure.store.postgres.rows import Row
     from perdure.store.postgres.session import Session
+    from perdure.store.rows import Row
 
-APPLIED, ALREADY, FENCED, STALE, BAD = Verdict.APPLIED, Verdict.ALREADY, Verdict.FENCED, Verdict.STALE, Verdict.BAD
-_CLAIMABLE = frozenset({Status.PENDING, Status.RUNNING})
 
 _NO_STATE: Row = (None,) * 8
 
@@ -37,6 +37,7 @@ class _Gone(Exception):
 class _Fence(NamedTuple):
     """What decides whether a run may be written."""
 
+    run_key: int
     epoch: int
     inbox: int
     held: bool
@@ -109,7 +110,7 @@ def _write(session: Session, items: Sequence[CommitItem]) -> list[Verdict]:
     for item in items:
         verdict = failed.get(item.run_key)
         if verdict is None:
-            verdict = _judge(session, item, fences.get(item.run_key))
+            verdict = judge(item, fences.get(item.run_key), None, partial(_is_there, session))
             if verdict is APPLIED:
                 verdict = _write_one(session, item, fences)
             if verdict > ALREADY:
@@ -122,35 +123,14 @@ def _fences(session: Session, keys: Sequence[int]) -> dict[int, _Fence]:
     wanted = bigints(keys)
     # Asked for in a second statement, which sees what was committed while the first one waited for its locks.
     locked = {key: (epoch, inbox, held) for key, epoch, inbox, held in session.fetch("fence", wanted)}
-    return {key: _Fence(*locked[key], seq or 0) for key, seq in session.fetch("last_seqs", wanted) if key in locked}
-
-
-def _judge(session: Session, item: CommitItem, fence: _Fence | None) -> Verdict:
-    if fence is None:
-        return FENCED
-    valid = fence.held and fence.epoch == item.epoch
-    events = item.events
-    if events:
-        if events[0][1] <= fence.seq and _is_there(session, item):
-            return ALREADY
-        if not valid:
-            return FENCED
-        seq = fence.seq + 1
-        for event in events:
-            if event[1] != seq or event[0] != item.run_key or event[3] != fence.epoch:
-                return BAD
-            seq += 1
-    elif not valid:
-        return FENCED
-    state = item.state
-    if state is not None and state.inbox_seen is not None and state.inbox_seen != fence.inbox:
-        return STALE
-    return APPLIED
+    return {
+        key: _Fence(key, *locked[key], seq or 0) for key, seq in session.fetch("last_seqs", wanted) if key in locked
+    }
 
 
 def _is_there(session: Session, item: CommitItem) -> bool:
     """Whether these very events are in the log already, written under this very epoch."""
-    sent = [(event.seq, item.epoch, event.hash) for event in item.events]
+    sent = marks(item)
     return sent == session.fetch("read_marks", item.run_key, sent[0][0], sent[-1][0])
 
 
@@ -184,12 +164,9 @@ def _write_all(session: Session, item: CommitItem, fence: _Fence) -> None:
 def _state(item: CommitItem, state: StateChange) -> Row:
     """What a state makes of the run's row."""
     event: Event | None = item.events[-1] if item.events else None
-    due = None
-    if state.status in _CLAIMABLE:
-        due = event.at if event is not None else 0
     return (
         state.status, None if event is None else event.seq, None if event is None else event.hash,
-        due, state.wake_at, None if state.reason is None else storable(state.reason), state.awaits,
+        due(item, state), state.wake_at, None if state.reason is None else storable(state.reason), state.awaits,
         event.at if event is not None and state.status.terminal else None,
     )  # fmt: skip
 

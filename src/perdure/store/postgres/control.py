@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.errors import RunNotFound, WrongState
 from perdure.model.records import Kind, Status
+from perdure.store.creating import PRIORITY_WEIGHT
 from perdure.store.postgres.log import append, end_unheld, is_there, tail
-from perdure.store.postgres.runs import PRIORITY_WEIGHT, get_runs
+from perdure.store.postgres.runs import get_runs
 from perdure.store.texts import storable
 
 if TYPE_CHECKING:

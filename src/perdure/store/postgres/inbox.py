@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from perdure.store.postgres import rows
+from perdure.store import rows
 
 if TYPE_CHECKING:
     from perdure.model.records import InboxRow

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import json
-import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from perdure.errors import IntegrityError
-from perdure.model.chain import seal
-from perdure.model.records import Event, Kind, Status
+from perdure.store.creating import PRIORITY_WEIGHT
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
-from perdure.store.postgres.runs import PRIORITY_WEIGHT
+from perdure.store.tails import ENDING, Tail, follow, missing
 from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perdure.model.records import Event, Kind, Status
     from perdure.store.postgres.arrays import Column
     from perdure.store.postgres.session import Session
-
-DAMAGED = (IntegrityError, struct.error)
-"""What appending to a run's log raises if its row or its log is not what was written."""
-
-_ENDING = {Status.BLOCKED: Kind.RUN_BLOCKED, Status.CANCELLED: Kind.RUN_CANCELLED}
-
-
-class Tail(NamedTuple):
-    """What a run's next event continues."""
-
-    run_key: int
-    seq: int
-    at: int
-    hash: bytes
 
 
 def columns(events: Sequence[Event]) -> tuple[Column, ...]:
@@ -75,22 +59,12 @@ def the_tail(found: dict[int, Tail], run_key: int) -> Tail:
         IntegrityError: it is empty.
     """
     if run_key not in found:
-        raise IntegrityError(f"the log of run {run_key} is gone", run_key=run_key, advice="restore it from a backup")
+        raise missing(run_key)
     return found[run_key]
 
 
-def tail_of(event: Event) -> Tail:
-    """Return the same of a log that ends with ``event``."""
-    return Tail(event.run_key, event.seq, event.at, event.hash)
-
-
-def follow(last: Tail, now: int, epoch: int, kind: Kind, payload: bytes | None = None) -> Event:
-    """Seal the event that comes after ``last``, no earlier than it."""
-    return seal(last.hash, last.run_key, last.seq + 1, max(now, last.at), epoch, kind, payload=payload)
-
-
 def append(session: Session, last: Tail, now: int, epoch: int, kind: Kind, payload: bytes | None = None) -> Event:
-    """Append that event."""
+    """Append the event that comes after ``last``."""
     event = follow(last, now, epoch, kind, payload)
     append_all(session, [event])
     return event
@@ -106,7 +80,7 @@ def end_unheld(
     session: Session, last: Tail, now: int, epoch: int, status: Status, payload: bytes, reason: str
 ) -> Event:
     """Block or cancel a run that nobody holds."""
-    event = append(session, last, now, epoch, _ENDING[status], payload)
+    event = append(session, last, now, epoch, ENDING[status], payload)
     ended_at = event.at if status.terminal else None
     values = (event.run_key, int(status), epoch, event.seq, event.hash, storable(reason), ended_at)
     session.change("end_unheld", *values)

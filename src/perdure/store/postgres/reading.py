@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perdure.store.postgres import rows
+from perdure.store import rows
 from perdure.store.postgres.arrays import bigints
 
 if TYPE_CHECKING:

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perdure.model.records import Event, Kind, Status
 from perdure.store.postgres.arrays import bigints
 from perdure.store.postgres.log import (
-    DAMAGED,
     append_all,
     asked_to_cancel,
     end_unheld,
-    follow,
     make_claimable,
     set_aside,
-    tail_of,
     tails,
     the_tail,
 )
 from perdure.store.protocol import Reclaimed
+from perdure.store.tails import DAMAGED, follow, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perdure.store.postgres.log import Tail
     from perdure.store.postgres.session import Session
+    from perdure.store.tails import Tail
 
 SUSPECT: Final = 2
 """Crashes in a row without progress from which a run is a suspect; the queries and an index know it too."""

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perdure.model.chain import genesis, seal
-from perdure.model.records import FORMAT, Claim, Created, Event, Kind, RunRow, Status
+from perdure.model.records import FORMAT, Claim, Created, Event, RunRow
+from perdure.store import creating
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
-from perdure.store.postgres.rows import run_row
+from perdure.store.rows import run_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import Artifact, NewRun
     from perdure.store.postgres.session import Session
-
-PRIORITY_WEIGHT: Final = 3_600_000_000
-"""How much waiting, in µs, one level of priority is worth: a run that waits long enough passes every priority."""
-
-_MOST_PRIORITY: Final = 1_000_000
 
 _CHUNK: Final = 32
 """Runs in one statement: it pairs each new row with what it was made of by going through all of them."""
@@ -33,7 +28,9 @@ class Creation:
         self.runs = runs
         self._has_artifacts = any(run.artifacts for run in runs)
         self._claim_for, self._facts, self._now = claim_for, facts, now
-        self._logs = {run.uid: _first_events(run, facts, now) for run in runs}
+        # Their keys are the database's to give, so the events get them later; no hash covers them.
+        firsts = {run.uid: creating.created(run, 0) for run in runs}
+        self._logs = {uid: (first, creating.claimed(first, facts, now)) for uid, first in firsts.items()}
         self._new = {run.uid: run for run in runs}
         numbers = {run.uid: route for run, route in zip(runs, routes, strict=True)}
         new = list(self._new.values())
@@ -60,7 +57,8 @@ class Creation:
         for number, run in enumerate(self.runs):
             if run.uid in made:
                 key, worker = made[run.uid]
-                row = self._row(run, key, worker)
+                last = self._logs[run.uid][worker is not None]
+                row = creating.row(run, key, last, worker, delayed=creating.is_delayed(run, self._now))
             else:
                 row = there[number]
             is_new = row.uid == run.uid and run.uid not in seen
@@ -87,8 +85,7 @@ class Creation:
         return Claim(row, [Event(row.run_key, *event[1:]) for event in self._logs[row.uid]])
 
     def _columns(self, runs: Sequence[NewRun], routes: dict[bytes, int]) -> tuple[object, ...]:
-        wakes = [run.delay_until if run.delay_until is not None and run.delay_until > self._now else None
-                 for run in runs]  # fmt: skip
+        wakes = [run.delay_until if creating.is_delayed(run, self._now) else None for run in runs]
         logs = [self._logs[run.uid] for run in runs]
         return (
             texts([run.namespace for run in runs]),
@@ -96,10 +93,12 @@ class Creation:
             byteas([run.uid for run in runs]),
             bigints([routes[run.uid] for run in runs]),
             bigints([run.created_at for run in runs]),
-            nullable_bigints([_rank(run) if wake is None else None for run, wake in zip(runs, wakes, strict=True)]),
+            nullable_bigints(
+                [creating.rank(run) if wake is None else None for run, wake in zip(runs, wakes, strict=True)]
+            ),
             nullable_bigints(wakes),
             nullable_bigints([run.deadline_at for run in runs]),
-            bigints([_priority(run) for run in runs]),
+            bigints([creating.priority(run) for run in runs]),
             texts([run.partition for run in runs]),
             nullable_bigints([run.parent_key for run in runs]),
             texts([run.idempotency_key for run in runs]),
@@ -114,16 +113,6 @@ class Creation:
             byteas([log[1].hash for log in logs]),
             FORMAT,
         )
-
-    def _row(self, run: NewRun, key: int, worker: int | None) -> RunRow:
-        last = self._logs[run.uid][worker is not None]
-        delayed = run.delay_until is not None and run.delay_until > self._now
-        return RunRow(
-            key, run.namespace, run.run_id, run.uid, run.workflow, run.version, run.queue,
-            Status.PENDING if worker is None else Status.RUNNING, last.epoch, worker, last.seq, last.hash, 0, 0,
-            run.delay_until if delayed else None, run.deadline_at, _priority(run), run.partition, run.parent_key,
-            run.idempotency_key, None, run.meta, FORMAT, run.created_at, None,
-        )  # fmt: skip
 
 
 def keep(session: Session, artifacts: Sequence[tuple[int, Artifact]]) -> None:
@@ -145,20 +134,3 @@ def get_runs(session: Session, run_keys: Sequence[int]) -> dict[int, RunRow]:
     if not run_keys:
         return {}
     return {row[0]: run_row(row) for row in session.fetch("get_runs", bigints(run_keys))}
-
-
-def _priority(run: NewRun) -> int:
-    return max(-_MOST_PRIORITY, min(run.priority, _MOST_PRIORITY))
-
-
-def _rank(run: NewRun) -> int:
-    return (run.delay_until or run.created_at) - _priority(run) * PRIORITY_WEIGHT
-
-
-def _first_events(run: NewRun, facts: bytes, now: int) -> tuple[Event, Event]:
-    """The event that creates a run, and the one that claims it, which is written only if it is claimed."""
-    at = run.created_at
-    created = seal(
-        genesis(run.uid), 0, 1, at, 0, Kind.RUN_CREATED, codec=run.codec, payload=run.payload, args=run.origin
-    )
-    return created, seal(created.hash, 0, 2, max(now, at), 1, Kind.RUN_CLAIMED, payload=facts)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGresult
 
-    from perdure.store.postgres.rows import Row
+    from perdure.store.rows import Row
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perdure.store.postgres import rows
+from perdure.store import rows
 from perdure.store.postgres.arrays import bigints
 from perdure.store.postgres.heart import Heart, lock_key
 from perdure.store.postgres.liveness import Sight, Watch

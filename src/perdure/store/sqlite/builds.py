@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from perdure.model.records import Event, Kind, Status
 from perdure.store.sqlite.liveness import boot_id, boot_now
-from perdure.store.sqlite.log import (
-    DAMAGED,
-    append,
-    asked_to_cancel,
-    end_unheld,
-    make_claimable,
-    set_aside,
-    tail,
-    tail_of,
-)
+from perdure.store.sqlite.log import append, asked_to_cancel, end_unheld, make_claimable, set_aside, tail
 from perdure.store.sqlite.rows import fetch, fetch_value
 from perdure.store.sqlite.sql import QUERIES
+from perdure.store.tails import DAMAGED, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     import apsw
 
-    from perdure.store.sqlite.log import Tail
+    from perdure.store.tails import Tail
 
 _PAGE: Final = 1000
 """Stranded runs looked at per route and set of builds at a time."""

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from perdure.errors import IntegrityError
 from perdure.model.records import FORMAT, Claim, Event, Kind
+from perdure.store.creating import PRIORITY_WEIGHT
 from perdure.store.protocol import PAGE
 from perdure.store.sqlite.builds import open_refusals
-from perdure.store.sqlite.log import DAMAGED, follow, set_aside, tail, tail_of
+from perdure.store.sqlite.log import set_aside, tail
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
-from perdure.store.sqlite.runs import PRIORITY_WEIGHT, get_runs
+from perdure.store.sqlite.runs import get_runs
 from perdure.store.sqlite.sql import QUERIES
+from perdure.store.tails import DAMAGED, follow, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import apsw
 
 from perdure.errors import StoreError
-from perdure.model.records import Status, Verdict
+from perdure.store.creating import PRIORITY_WEIGHT
+from perdure.store.judging import ALREADY, APPLIED, BAD, STALE, due, judge, marks
 from perdure.store.sqlite.faults import REFUSED, OutcomeUnknown
 from perdure.store.sqlite.rows import fetch, json_list
-from perdure.store.sqlite.runs import PRIORITY_WEIGHT
 from perdure.store.sqlite.sql import QUERIES
 from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perdure.model.records import CommitItem, Event, StateChange
+    from perdure.model.records import CommitItem, Event, StateChange, Verdict
+    from perdure.store.rows import Row
     from perdure.store.sqlite.connection import Writer
-    from perdure.store.sqlite.rows import Row
 
 _FENCE, _FENCE_BATCH, _EVENT = QUERIES["fence"], QUERIES["fence_batch"], QUERIES["insert_event"]
 _KEEP, _USE, _TAKE = QUERIES["keep_artifact"], QUERIES["use_artifact"], QUERIES["take_inbox"]
 _STATE, _EMPTY, _MARKS = QUERIES["change_state"], QUERIES["empty_inbox"], QUERIES["read_marks"]
-
-APPLIED, ALREADY, FENCED, STALE, BAD = Verdict.APPLIED, Verdict.ALREADY, Verdict.FENCED, Verdict.STALE, Verdict.BAD
-_CLAIMABLE = frozenset({Status.PENDING, Status.RUNNING})
 
 
 class _Gone(Exception):
@@ -114,11 +112,12 @@ def _write(cursor: apsw.Cursor, items: Sequence[CommitItem]) -> list[Verdict]:
     failed: dict[int, Verdict] = {}
     verdicts: list[Verdict] = []
     events: list[Event] = []
+    is_there = partial(_is_there, cursor)
     for item in items:
         key = item.run_key
         verdict = failed.get(key) if failed else None
         if verdict is None:
-            verdict = _judge(cursor, item, fences.get(key), last.get(key))
+            verdict = judge(item, fences.get(key), last.get(key), is_there)
             if verdict is APPLIED:
                 if item.events:
                     events += item.events
@@ -153,7 +152,7 @@ def _write_more(cursor: apsw.Cursor, items: list[CommitItem], fences: dict[int, 
 def _write_one(cursor: apsw.Cursor, item: CommitItem) -> Verdict:
     """The same for one item, without what only batches need: a lone run waits for every microsecond of this."""
     found = cursor.execute(_FENCE, (item.run_key,)).fetchall()
-    verdict = _judge(cursor, item, found[0] if found else None, None)
+    verdict = judge(item, found[0] if found else None, None, partial(_is_there, cursor))
     if verdict is APPLIED:
         events = item.events
         if len(events) == 1:
@@ -169,34 +168,9 @@ def _write_one(cursor: apsw.Cursor, item: CommitItem) -> Verdict:
     return verdict
 
 
-def _judge(cursor: apsw.Cursor, item: CommitItem, fence: Row | None, before: int | None) -> Verdict:
-    if fence is None:
-        return FENCED
-    _, epoch, inbox, held, stored = fence
-    events = item.events
-    valid = held and epoch == item.epoch and before != 0
-    if events:
-        first = events[0][1]
-        if first <= stored and _is_there(cursor, item):
-            return ALREADY
-        if not valid:
-            return FENCED
-        seq = (stored if before is None else before) + 1
-        for event in events:
-            if event[1] != seq or event[0] != item.run_key or event[3] != epoch:
-                return BAD
-            seq += 1
-    elif not valid:
-        return FENCED
-    state = item.state
-    if state is not None and state.inbox_seen is not None and state.inbox_seen != inbox:
-        return STALE
-    return APPLIED
-
-
 def _is_there(cursor: apsw.Cursor, item: CommitItem) -> bool:
     """Whether these very events are in the log already, written under this very epoch."""
-    sent = [(event.seq, item.epoch, event.hash) for event in item.events]
+    sent = marks(item)
     return sent == fetch(cursor, _MARKS, (item.run_key, sent[0][0], sent[-1][0]))
 
 
@@ -214,11 +188,9 @@ def _write_rest(cursor: apsw.Cursor, item: CommitItem) -> None:
 def _state(item: CommitItem, state: StateChange) -> Row:
     """What a state makes of the run's row."""
     event = item.events[-1] if item.events else None
-    due = None
-    if state.status in _CLAIMABLE:
-        due = event.at if event is not None else 0
     return (
         item.run_key, state.status, None if event is None else event.seq, None if event is None else event.hash,
-        due, PRIORITY_WEIGHT, state.wake_at, None if state.reason is None else storable(state.reason), state.awaits,
+        due(item, state), PRIORITY_WEIGHT, state.wake_at, None if state.reason is None else storable(state.reason),
+        state.awaits,
         event.at if event is not None and state.status.terminal else None,
     )  # fmt: skip

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from perdure.errors import RunNotFound, WrongState
 from perdure.model.records import Kind, Status
+from perdure.store.creating import PRIORITY_WEIGHT
 from perdure.store.sqlite.log import append, end_unheld, tail
 from perdure.store.sqlite.rows import fetch
-from perdure.store.sqlite.runs import PRIORITY_WEIGHT, get_runs
+from perdure.store.sqlite.runs import get_runs
 from perdure.store.sqlite.sql import QUERIES
 from perdure.store.texts import storable
 

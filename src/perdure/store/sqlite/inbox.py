@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from perdure.store.sqlite import rows
+from perdure.store import rows
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.sql import QUERIES
 

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import json
-import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from perdure.errors import IntegrityError
-from perdure.model.chain import seal
-from perdure.model.records import Event, Kind, Status
+from perdure.store.creating import PRIORITY_WEIGHT
 from perdure.store.sqlite.rows import fetch
-from perdure.store.sqlite.runs import PRIORITY_WEIGHT
 from perdure.store.sqlite.sql import QUERIES
+from perdure.store.tails import ENDING, Tail, follow, missing
 from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     import apsw
 
+    from perdure.model.records import Event, Kind, Status
+
 _LAST, _EVENT = QUERIES["last_event"], QUERIES["insert_event"]
-
-
-class Tail(NamedTuple):
-    """What a run's next event continues."""
-
-    run_key: int
-    seq: int
-    at: int
-    hash: bytes
 
 
 def tail(cursor: apsw.Cursor, run_key: int) -> Tail:
@@ -37,29 +27,15 @@ def tail(cursor: apsw.Cursor, run_key: int) -> Tail:
     """
     found = fetch(cursor, _LAST, (run_key,))
     if not found:
-        raise IntegrityError(f"the log of run {run_key} is gone", run_key=run_key, advice="restore it from a backup")
+        raise missing(run_key)
     return Tail(run_key, *found[0])
 
 
-def tail_of(event: Event) -> Tail:
-    """Return the same of a log that ends with ``event``."""
-    return Tail(event.run_key, event.seq, event.at, event.hash)
-
-
-def follow(last: Tail, now: int, epoch: int, kind: Kind, payload: bytes | None = None) -> Event:
-    """Seal the event that comes after ``last``, no earlier than it."""
-    return seal(last.hash, last.run_key, last.seq + 1, max(now, last.at), epoch, kind, payload=payload)
-
-
 def append(cursor: apsw.Cursor, last: Tail, now: int, epoch: int, kind: Kind, payload: bytes | None = None) -> Event:
-    """Append that event."""
+    """Append the event that comes after ``last``."""
     event = follow(last, now, epoch, kind, payload)
     cursor.execute(_EVENT, event)
     return event
-
-
-DAMAGED = (IntegrityError, struct.error)
-"""What appending to a run's log raises if its row or its log is not what was written."""
 
 
 def set_aside(cursor: apsw.Cursor, run_key: int, error: Exception) -> None:
@@ -68,14 +44,11 @@ def set_aside(cursor: apsw.Cursor, run_key: int, error: Exception) -> None:
     cursor.execute(QUERIES["set_aside"], (run_key, storable(reason)))
 
 
-_ENDING = {Status.BLOCKED: Kind.RUN_BLOCKED, Status.CANCELLED: Kind.RUN_CANCELLED}
-
-
 def end_unheld(
     cursor: apsw.Cursor, last: Tail, now: int, epoch: int, status: Status, payload: bytes, reason: str
 ) -> Event:
     """Block or cancel a run that nobody holds; returns the event that says so."""
-    event = append(cursor, last, now, epoch, _ENDING[status], payload)
+    event = append(cursor, last, now, epoch, ENDING[status], payload)
     ended_at = event.at if status.terminal else None
     values = (event.run_key, status, epoch, event.seq, event.hash, storable(reason), ended_at)
     cursor.execute(QUERIES["end_unheld"], values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perdure.model.records import Event, InboxRow, RunRow, Status, WorkerRow
+from perdure.model.records import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,23 +29,3 @@ def fetch_value(cursor: apsw.Cursor, sql: str, bindings: tuple[Any, ...] = ()) -
 def json_list(numbers: Iterable[int]) -> str:
     """A list of numbers as one parameter of a query."""
     return str(list(numbers))
-
-
-def run_row(row: Row) -> RunRow:
-    """A row of the ``run_rows`` view."""
-    return RunRow._make((*row[:7], _STATUS[row[7]], *row[8:25]))
-
-
-def events(rows: Iterable[Row]) -> list[Event]:
-    """Rows of ``read_events``."""
-    return list(map(Event._make, rows))
-
-
-def inbox_row(row: Row) -> InboxRow:
-    """A row of ``unread`` without its counter."""
-    return InboxRow(*row)
-
-
-def worker_row(row: Row) -> WorkerRow:
-    """A row of ``list_workers``."""
-    return WorkerRow(*row[:12], row[12] == 1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

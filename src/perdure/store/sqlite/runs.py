@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from perdure.model.chain import genesis, seal
-from perdure.model.records import FORMAT, Claim, Created, Event, Kind, RunRow, Status
-from perdure.store.sqlite.rows import fetch, fetch_value, json_list, run_row
+from perdure.model.records import FORMAT, Claim, Created, Event, RunRow
+from perdure.store import creating
+from perdure.store.rows import run_row
+from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
 
 _CREATE, _FIND, _EVENT = QUERIES["create_runs"], QUERIES["find_run_key"], QUERIES["insert_event"]
 _KEEP, _USE = QUERIES["keep_artifact"], QUERIES["use_artifact"]
-
-PRIORITY_WEIGHT: Final = 3_600_000_000
-"""How much waiting, in µs, one level of priority is worth: a run that waits long enough passes every priority."""
-
-_CREATED, _CLAIMED = Kind.RUN_CREATED, Kind.RUN_CLAIMED
-
-_MOST_PRIORITY: Final = 1_000_000
 
 
 def create_runs(
@@ -40,10 +34,12 @@ def create_runs(
     values: list[tuple[object, ...]] = []
     rows: dict[int, RunRow] = {}
     for key, run, route in zip(count(top + 1), runs, routes, strict=False):
-        delayed = run.delay_until is not None and run.delay_until > now
+        delayed = creating.is_delayed(run, now)
         worker = None if delayed else claim_for
-        log = logs[key] = _first_events(run, key, worker, facts, now)
-        row = rows[key] = _row(run, key, log[-1], worker, delayed=delayed)
+        log = logs[key] = [creating.created(run, key)]
+        if worker is not None:
+            log.append(creating.claimed(log[0], facts, now))
+        row = rows[key] = creating.row(run, key, log[-1], worker, delayed=delayed)
         values.append(_values(run, route, row, delayed=delayed))
     before = cursor.connection.total_changes()
     cursor.executemany(_CREATE, values)
@@ -81,29 +77,8 @@ def get_runs(cursor: apsw.Cursor, run_keys: Sequence[int]) -> dict[int, RunRow]:
     return {row[0]: run_row(row) for row in found}
 
 
-def _first_events(run: NewRun, key: int, worker: int | None, facts: bytes, now: int) -> list[Event]:
-    at = run.created_at
-    created = seal(genesis(run.uid), key, 1, at, 0, _CREATED, codec=run.codec, payload=run.payload, args=run.origin)
-    if worker is None:
-        return [created]
-    return [created, seal(created.hash, key, 2, max(now, at), 1, _CLAIMED, payload=facts)]
-
-
-def _row(run: NewRun, key: int, last: Event, worker: int | None, *, delayed: bool) -> RunRow:
-    """What the run's row will be."""
-    priority = max(-_MOST_PRIORITY, min(run.priority, _MOST_PRIORITY))
-    return RunRow(
-        key, run.namespace, run.run_id, run.uid, run.workflow, run.version, run.queue,
-        Status.PENDING if worker is None else Status.RUNNING, last.epoch, worker, last.seq, last.hash, 0, 0,
-        run.delay_until if delayed else None, run.deadline_at, priority, run.partition, run.parent_key,
-        run.idempotency_key, None, run.meta, FORMAT, run.created_at, None,
-    )  # fmt: skip
-
-
 def _values(run: NewRun, route: int, row: RunRow, *, delayed: bool) -> tuple[object, ...]:
-    rank = None
-    if not delayed and row.worker_key is None:
-        rank = (run.delay_until or run.created_at) - row.priority * PRIORITY_WEIGHT
+    rank = None if delayed or row.worker_key is not None else creating.rank(run)
     return (
         row.run_key, row.namespace, row.run_id, row.uid, route, row.status, row.epoch, row.worker_key, row.seq,
         row.hash, rank, row.wake_at, row.deadline_at, row.priority, row.partition, row.parent_key,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perdure.errors import StoreUnreachable
+from perdure.store import rows
 from perdure.store.protocol import Route
-from perdure.store.sqlite import rows
 from perdure.store.sqlite.liveness import Watch, boot_id, boot_now
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.sidecar import Sidecar, process_started

@@ -1,4 +1,4 @@
-"""Rows as records: the one place that knows the order of columns."""
+"""Rows as records: the one place that knows the order of columns, which every store's queries keep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STATUS = {int(status): status for status in Status}
 
 def run_row(row: Row) -> RunRow:
     """A row of the ``run_rows`` view."""
-    return RunRow(*row[:7], _STATUS[row[7]], *row[8:25])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    return RunRow._make((*row[:7], _STATUS[row[7]], *row[8:25]))
 
 
 def events(rows: Iterable[Row]) -> list[Event]:
