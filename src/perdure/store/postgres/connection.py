@@ -13,13 +13,13 @@ import time
 import weakref
 from contextlib import suppress
 from os import getpid
-from threading import get_ident
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
 
 from perdure.clock import SystemClock
 from perdure.errors import StoreBusy, StoreError, StoreUnreachable, StoreUnsafe
+from perdure.store.hasty import Hasty
 from perdure.store.postgres.faults import AGAIN, READ_ONLY, is_lost, translate
 from perdure.store.postgres.session import Session
 
@@ -185,26 +185,14 @@ class Reader(Link):
         return session
 
 
-class Writer(Link):
+class Writer(Link, Hasty):
     """The connection that writes, in transactions."""
 
     def __init__(self, connector: Connector, connection: psycopg.Connection | None = None) -> None:
-        super().__init__(connector, connection)
+        Hasty.__init__(self)
+        Link.__init__(self, connector, connection)
         self._begin = f"begin_pooled_{connector.durability}" if connector.pooled else "begin"
         self._pooled = connector.pooled
-        self._hasty: set[int] = set()
-
-    @property
-    def hasty(self) -> bool:
-        """Whether the calling thread waits for nothing."""
-        return get_ident() in self._hasty
-
-    @hasty.setter
-    def hasty(self, hasty: bool) -> None:
-        if hasty:
-            self._hasty.add(get_ident())
-        else:
-            self._hasty.discard(get_ident())
 
     def refuse_hasty(self) -> None:
         """Turn away who may not wait: there is a network in between, and no telling how long it takes.
@@ -212,7 +200,7 @@ class Writer(Link):
         Raises:
             StoreBusy: the calling thread is hasty.
         """
-        if self._hasty and self.hasty:
+        if self.hasty:
             raise StoreBusy("the database may take its time", store=self.label, advice="let a thread wait for it")
 
     def write(self, work: Callable[[Session], T]) -> T:

@@ -9,12 +9,12 @@ import os
 import threading
 from contextlib import suppress
 from os import getpid
-from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 import apsw
 
 from perdure.errors import StoreBusy, StoreError, StoreUnreachable
+from perdure.store.hasty import Hasty
 from perdure.store.sqlite import guard
 from perdure.store.sqlite.connect import PATIENCE_MS, be_patient
 from perdure.store.sqlite.faults import OutcomeUnknown
@@ -160,7 +160,7 @@ class Reader(Link):
             self._mutex.release()
 
 
-class Writer(Link):
+class Writer(Link, Hasty):
     """``with writer as cursor:`` is one transaction, committed at the end or rolled back whole.
 
     The log is checkpointed by whoever may wait, after its commit; a caller that may not wait is turned away
@@ -185,9 +185,8 @@ class Writer(Link):
         self._log_pages = 0
         self._to_extend = extend
         self._checkpoint_at = EXTEND_PAGES if extend else CHECKPOINT_PAGES
-        self._hasty: set[int] = set()
-        """Threads whose transactions are refused with ``StoreBusy`` where they would have to wait."""
-        super().__init__(place, connect, connection)
+        Hasty.__init__(self)
+        Link.__init__(self, place, connect, connection)
 
     def _adopt(self, connection: apsw.Connection) -> apsw.Cursor:
         self._patient = True
@@ -201,22 +200,10 @@ class Writer(Link):
         self._log_pages = pages
         return apsw.SQLITE_OK
 
-    @property
-    def hasty(self) -> bool:
-        """Whether the calling thread waits for nothing."""
-        return get_ident() in self._hasty
-
-    @hasty.setter
-    def hasty(self, hasty: bool) -> None:
-        if hasty:
-            self._hasty.add(get_ident())
-        else:
-            self._hasty.discard(get_ident())
-
     # -- one transaction
 
     def __enter__(self) -> apsw.Cursor:
-        self.acquire(wait=get_ident() not in self._hasty)
+        self.acquire(wait=not self.hasty)
         try:
             return self.begin()
         except BaseException:
