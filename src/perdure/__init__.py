@@ -23,6 +23,7 @@ from perdure.here import arun, run
 from perdure.model.hints import volatile
 from perdure.model.records import Status
 from perdure.model.retry import Retry
+from perdure.patches import patched
 from perdure.workflow import step, workflow
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "map",
     "now",
     "parallel",
+    "patched",
     "random",
     "run",
     "run_context",

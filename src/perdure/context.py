@@ -358,6 +358,10 @@ class CurrentRun(Protocol):
         """Start a child run and wait for it."""
         ...
 
+    def patched(self, name: str, /) -> bool:
+        """Return whether the code after a change is to be taken, the same on every replay."""
+        ...
+
     def now(self) -> datetime:
         """Return the run's time (aware, UTC), the same on every replay."""
         ...

@@ -10,47 +10,40 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from inspect import isawaitable, isclass, isroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
+from perdure.client import Client
 from perdure.clock import SystemClock
 from perdure.config import default_store
-from perdure.errors import DefinitionError, RunConflict, StoreGone, UnknownWorkflow, WrongState
-from perdure.handle import Handle
+from perdure.errors import StoreGone, WrongState
 from perdure.model.durations import seconds
-from perdure.model.records import Status
-from perdure.operations import Operations, Runs, Start, check_distinct
-from perdure.options import limits, statuses
+from perdure.operations import Operations
+from perdure.options import limits
 from perdure.runtime.journal import Journal
 from perdure.runtime.watch import Watch
 from perdure.runtime.worker import Worker
 from perdure.store.open import open_store, store_name
 from perdure.waiting import Home, Waiters
-from perdure.workflow import Workflow, collect
+from perdure.workflow import collect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-    from typing import Self, Unpack
+    from collections.abc import AsyncGenerator, Callable, Iterable
+    from typing import Self
 
     from perdure.model.clock import Clock
     from perdure.model.durations import Duration
-    from perdure.model.records import RunRow
-    from perdure.options import EnqueueOptions, RunOptions
     from perdure.runtime.run import Run
     from perdure.store.open import Durability
     from perdure.store.protocol import Store
+    from perdure.workflow import Workflow
 
 logger = logging.getLogger("perdure.engine")
 
-InputT = TypeVar("InputT")
-R = TypeVar("R")
-
-CHUNK = 5000
-"""Runs created in one transaction by ``enqueue_many``."""
 TURNS, SHORT = 50, 0.0005
 """How often ``idle`` looks: at so many turns of the loop, then every so many seconds."""
 
 
-class Engine:
+class Engine(Client):
     """Executes runs of the given workflows from a store; any number of engines share one store.
 
     ``async with engine:`` starts it and stops it; ``async with engine.client():`` opens the store without executing.
@@ -327,10 +320,6 @@ class Engine:
         if stack is not None:
             await stack.aclose()
 
-    @property
-    def _ops(self) -> Operations:
-        return self._home.operations
-
     def _gone(self, error: StoreGone) -> None:
         """Nothing can be done any more: tell whoever waits, and let ``serve`` end."""
         logger.critical("%s", error)
@@ -341,10 +330,6 @@ class Engine:
 
     def _executes(self, run_key: int) -> bool:
         return self._worker is not None and run_key in self._worker.running
-
-    def _poke(self) -> None:
-        if self._worker is not None:
-            self._worker.poke()
 
     async def idle(self) -> None:
         """Wait until nothing is executing here, nothing waits to be claimed and nothing is due: only time could go on.
@@ -371,192 +356,6 @@ class Engine:
         if journal is not None:
             journal.close()
         return [] if worker is None else worker.abandon()
-
-    # -- runs
-
-    @overload
-    async def enqueue(self, workflow: Workflow[None, R], /, **options: Unpack[EnqueueOptions]) -> Handle[R]: ...
-    @overload
-    async def enqueue(
-        self, workflow: Workflow[InputT, R], value: InputT, /, **options: Unpack[EnqueueOptions]
-    ) -> Handle[R]: ...
-    async def enqueue(
-        self,
-        workflow: Workflow[Any, R],
-        value: Any = None,
-        /,
-        *,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-        delay: Duration | None = None,
-        priority: int = 0,
-        tags: Mapping[str, str] | None = None,
-    ) -> Handle[R]:
-        """Create a run, or find the one that is there; it is executed by whichever engine claims it.
-
-        Args:
-            workflow: what to run.
-            value: its input.
-            run_id: the run's id; by default a new one.
-            idempotency_key: a second enqueue with this key finds the first one's run.
-            delay: do not begin before this has passed.
-            priority: higher goes first, -1000 to 1000.
-            tags: kept with the run and shown.
-
-        Raises:
-            RunConflict: the id or key is taken by another workflow or another input.
-            NotSerializable: the input cannot be stored exactly.
-            DefinitionError: an option is wrong.
-        """
-        start = Start(run_id, idempotency_key, delay, priority, tags)
-        operations = self._ops
-        created = await operations.create([operations.new_run(workflow, value, start)], workflow)
-        self._poke()
-        return self._handle(workflow, created[0].row)
-
-    async def enqueue_many(
-        self,
-        workflow: Workflow[InputT, R],
-        values: Iterable[InputT],
-        /,
-        *,
-        run_ids: Sequence[str] | None = None,
-        delay: Duration | None = None,
-        priority: int = 0,
-    ) -> list[Handle[R]]:
-        """Create many runs, or find those that are there, thousands to a transaction.
-
-        Args:
-            workflow: what to run.
-            values: their inputs.
-            run_ids: their ids, one per input; by default new ones.
-            delay: as for ``enqueue``.
-            priority: as for ``enqueue``.
-
-        Raises:
-            RunConflict: an id is taken by another workflow or another input; the others are created all the same.
-            NotSerializable: an input cannot be stored exactly; then none was created.
-            DefinitionError: an option is wrong, or an id is given twice with different inputs; then none was created.
-        """
-        operations = self._ops
-        values = list(values)
-        if run_ids is not None and len(run_ids) != len(values):
-            raise DefinitionError(f"{len(values)} inputs, but {len(run_ids)} run ids", advice="give one id per input")
-        names: Sequence[str | None] = [None] * len(values) if run_ids is None else run_ids
-        new = [
-            operations.new_run(workflow, value, Start(run_id, None, delay, priority))
-            for value, run_id in zip(values, names, strict=True)
-        ]
-        check_distinct(new)
-        handles: list[Handle[R]] = []
-        for at in range(0, len(new), CHUNK):
-            created = await operations.create(new[at : at + CHUNK], workflow)
-            handles += [self._handle(workflow, one.row) for one in created]
-            self._poke()
-        return handles
-
-    @overload
-    async def run(self, workflow: Workflow[None, R], /, **options: Unpack[RunOptions]) -> R: ...
-    @overload
-    async def run(self, workflow: Workflow[InputT, R], value: InputT, /, **options: Unpack[RunOptions]) -> R: ...
-    async def run(
-        self,
-        workflow: Workflow[Any, R],
-        value: Any = None,
-        /,
-        *,
-        run_id: str | None = None,
-        retry_failed: bool = False,
-    ) -> R:
-        """Run a workflow, or attach to the run that is there, and wait for its result.
-
-        Cancelling the caller does not touch the run.
-
-        Args:
-            workflow: what to run.
-            value: its input.
-            run_id: the run's id; by default a new one.
-            retry_failed: let a run that failed before go on from what failed, instead of raising its error.
-
-        Raises:
-            RunConflict: the id is taken by another workflow or another input.
-            RunCancelled, RunBlocked: the run is in that state; it needs ``resume``.
-            DriftError, IntegrityError: what is recorded does not fit the code, or is damaged.
-            RunFailed: it failed with an exception that cannot be rebuilt; others are raised as themselves.
-        """
-        operations, worker = self._ops, self._worker
-        new = operations.new_run(workflow, value, Start(run_id))
-        if worker is not None and (workflow.name, workflow.version) not in self._definitions:
-            raise UnknownWorkflow(
-                f"{workflow!r} is not among this engine's workflows",
-                workflow=workflow.name,
-                advice="pass it to Engine(workflows=[…])",
-            )
-        if worker is None:
-            created = (await operations.create([new], workflow))[0]
-        else:
-            created = (
-                await operations.create(
-                    [new],
-                    workflow,
-                    claim_for=worker.key if worker.free > 0 else None,
-                    facts=worker.facts,
-                    claimed=worker.execute,
-                )
-            )[0]
-        row = created.row
-        if created.claim is None:
-            retry = retry_failed and row.status is Status.FAILED
-            if retry or not (row.status.terminal or row.status is Status.BLOCKED):
-                self._check_version(row, workflow)
-                if retry:
-                    await operations.resume_failed(row)
-                if worker is not None:
-                    worker.want(row.run_key)
-        return await self._handle(workflow, row).result()
-
-    def _check_version(self, row: RunRow, workflow: Workflow[Any, Any]) -> None:
-        if self._only and row.version != workflow.version:
-            raise RunConflict(
-                f"run {row.run_id!r} began under version {row.version!r} of {row.workflow!r}, not {workflow.version!r}",
-                run_id=row.run_id,
-                recorded=row.version,
-                found=workflow.version,
-                advice="a run stays with the version it began under: go on with that one, or choose another run id",
-            )
-
-    def get(self, run_id: str, workflow: Workflow[Any, R] | None = None) -> Handle[R]:
-        """Return a handle on a run; reads nothing. With ``workflow`` its result has the workflow's type."""
-        _ = self._ops
-        return self._handle(workflow, None, run_id)
-
-    def runs(
-        self,
-        *,
-        status: Iterable[Status | str] | Status | str | None = None,
-        workflow: Workflow[Any, Any] | str | None = None,
-        codeless: bool | None = None,
-    ) -> Runs:
-        """Return the runs, newest first: to iterate over with ``async for``, or to read by ``page``.
-
-        Args:
-            status: only these statuses ("failed", …).
-            workflow: only this workflow, or its name.
-            codeless: only runs that could go on, but no living worker has their code; or only others. (Pages are
-                short then.)
-
-        Raises:
-            DefinitionError: no such status.
-        """
-        name = workflow.name if isinstance(workflow, Workflow) else workflow
-        if name is not None and not isinstance(name, str):
-            raise DefinitionError(f"{name!r} is no workflow and no name of one", advice="give either")
-        return Runs(self._ops, statuses(status), name, codeless=codeless)
-
-    def _handle(self, workflow: Workflow[Any, R] | None, row: RunRow | None, run_id: str = "") -> Handle[R]:
-        if row is None:
-            return Handle(run_id, workflow, self._home)
-        return Handle(row.run_id, workflow, self._home, row.run_key)
 
     async def tick(self) -> int:
         """Make one pass: take back what dead workers left, claim up to ``concurrency`` runs, execute and await them.

@@ -132,7 +132,7 @@ TABLE = [
         _PROMISES + "a_log_that_was_changed_is_not_gone_on_from",
     ),
     Mutation(
-        "a log is checked before its result is given out", "operations.py",
+        "a log is checked before its result is given out", "operations/verbs.py",
         "chain.check(row.uid, events, run_id=row.run_id)", "pass",
         _PROMISES + "a_result_that_was_changed_is_not_given_out",
     ),

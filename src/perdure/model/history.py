@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perdure.model import payloads
 from perdure.model.failures import failure_text
-from perdure.model.keys import step_name
+from perdure.model.keys import patch_name, step_name
 from perdure.model.records import Event, Kind, Status
 from perdure.model.replay import retry_at
 
@@ -63,6 +63,12 @@ class RunView:
     claims: int = 0
     crashes: int = 0
     timers: int = 0
+    patches: list[str] = field(default_factory=list)
+    """Names of the patches that the run has taken, in their order."""
+
+
+_KEYED = frozenset({Kind.TIMER_FIRED, Kind.PATCH_MARKED})
+"""Kinds with a key that is not a step's."""
 
 
 def fold(events: Iterable[Event], view: RunView | None = None) -> RunView:
@@ -77,7 +83,7 @@ def apply(view: RunView, event: Event) -> None:
     """Add one event to a view."""
     kind = Kind(event.kind)
     view.seq, view.hash, view.epoch, view.updated_at = event.seq, event.hash, event.epoch, event.at
-    if event.key is not None and kind != Kind.TIMER_FIRED:
+    if event.key is not None and kind not in _KEYED:
         _apply_step(view, kind, event, event.key)
         return
     if kind in _MOVES:
@@ -105,6 +111,10 @@ def _reclaimed(view: RunView, _event: Event) -> None:
 
 def _timer_fired(view: RunView, _event: Event) -> None:
     view.timers += 1
+
+
+def _patch_marked(view: RunView, event: Event) -> None:
+    view.patches.append(patch_name(event.key or ""))
 
 
 def _suspended(view: RunView, event: Event) -> None:
@@ -139,6 +149,7 @@ _EFFECTS: dict[Kind, Callable[[RunView, Event], None]] = {
     Kind.RUN_CLAIMED: _claimed,
     Kind.RUN_RECLAIMED: _reclaimed,
     Kind.TIMER_FIRED: _timer_fired,
+    Kind.PATCH_MARKED: _patch_marked,
     Kind.RUN_SUSPENDED: _suspended,
     Kind.CANCEL_DELIVERED: _cancel_delivered,
     Kind.RUN_COMPLETED: _completed,

@@ -3,6 +3,7 @@
     key    = [scope "/"] name "#" n        the n-th call of that name in its scope, from 1
            | [scope "/"] name "[" key "]"  a call with an explicit key
            | [scope "/"] "@timer#" n       a timer
+           | "@patch[" name "]"            a patch, one for the whole run
     scope  = part {"/" part}               tasks from the run's root down; the root itself has no part
     part   = name "#" n                    the n-th task of that name under its parent
 
@@ -17,6 +18,7 @@ from hashlib import sha256
 from perdure.errors import DefinitionError
 
 TIMER = "@timer"
+_PATCH = "@patch["
 LONGEST_SCOPE = 200
 LONGEST_KEY = 200
 
@@ -78,6 +80,24 @@ def step_name(key: str) -> str:
     if key.endswith("]"):
         return key[: key.index("[")].rpartition("/")[2]
     return key.rpartition("/")[2].rpartition("#")[0]
+
+
+def patch_key(name: str) -> str:
+    """Return the key of a patch's mark.
+
+    >>> patch_key("new-rates")
+    '@patch[new-rates]'
+    """
+    return f"{_PATCH}{name}]"
+
+
+def patch_name(key: str) -> str:
+    """Return the name in the key of a patch's mark.
+
+    >>> patch_name("@patch[new-rates]")
+    'new-rates'
+    """
+    return key.removeprefix(_PATCH)[:-1]
 
 
 def check_explicit(key: object) -> str:

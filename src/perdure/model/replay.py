@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from perdure.model.keys import step_name
+from perdure.model.keys import patch_name, step_name
 from perdure.model.records import Event, Kind
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Replay:
         python: the Python minor that last claimed it before this claim ("3.12"), or "".
         cancelled: the cancel that has been delivered, if one has.
         accept_drift: whether the last resume was to go on with other arguments than those recorded.
+        patches: names of the patches that are marked.
+        trodden: whether an earlier execution may have been where the code is; the run keeps it so.
     """
 
     __slots__ = (
@@ -63,9 +65,11 @@ class Replay:
         "by_key",
         "cancelled",
         "late",
+        "patches",
         "pauses",
         "python",
         "started_at",
+        "trodden",
     )
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -79,6 +83,7 @@ class Replay:
         self.python = ""
         self.cancelled: Event | None = None
         self.accept_drift = False
+        self.patches: set[str] = set()
         ended_at = 0
         claimed: Event | None = None
         claimed_before: Event | None = None
@@ -93,6 +98,8 @@ class Replay:
                     self.by_key[event.key] = event
             elif kind == Kind.STEP_STARTED:
                 self._attempts(event).started = event.attempt or 0
+            elif kind == Kind.PATCH_MARKED and event.key is not None:
+                self.patches.add(patch_name(event.key))
             elif kind == Kind.RUN_CLAIMED:
                 self.started_at = self.started_at or event.at
                 claimed_before, claimed = claimed, event
@@ -103,6 +110,7 @@ class Replay:
                     self.pauses.append((event.seq, event.at - ended_at))
                 ended_at = 0
                 self._supersede(event)
+        self.trodden = claimed_before is not None
         if claimed_before is not None:
             self.python = str(json.loads(claimed_before.payload or b"{}").get("python", ""))
         self.cancelled = next((event for event in self._outcomes if event.kind == Kind.CANCEL_DELIVERED), None)

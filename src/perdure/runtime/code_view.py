@@ -13,6 +13,7 @@ from perdure.errors import DefinitionError, DuplicateName, NotInRun, RunGone
 from perdure.model import payloads
 from perdure.model.codec import ValueCodec
 from perdure.model.durations import to_datetime
+from perdure.model.keys import patch_key
 from perdure.model.records import Artifact, Kind
 from perdure.runtime import drift
 from perdure.runtime.calls import StepCall
@@ -40,7 +41,8 @@ class CodeView:
     """
 
     __slots__ = (
-        "_context", "_definitions", "_explicit", "_random", "_run", "run_id", "scheduled_at", "version", "workflow",
+        "_context", "_definitions", "_explicit", "_patches", "_random", "_run", "run_id", "scheduled_at", "version",
+        "workflow",
     )  # fmt: skip
 
     def __init__(self, run: Run, row: RunRow) -> None:
@@ -49,6 +51,7 @@ class CodeView:
         self._run = run
         self._definitions: dict[str, object] = {}
         self._explicit: set[str] | None = None
+        self._patches: dict[str, bool] | None = None
         self._random: random.Random | None = None
         self._context: RunContext | None = None
 
@@ -105,6 +108,20 @@ class CodeView:
             f"workflow {workflow.name} was called inside run {self.run_id}, which cannot start child runs",
             advice="call its steps, or enqueue it from a step through an engine",
         )
+
+    def patched(self, name: str) -> bool:
+        """Whether a patch applies: decided, and recorded, where it is first asked."""
+        run = self._run
+        if run.loop.gone or run.gone:
+            raise RunGone
+        if self._patches is None:
+            self._patches = dict.fromkeys(run.replay.patches, True)
+        applies = self._patches.get(name)
+        if applies is None:
+            applies = self._patches[name] = not run.replay.trodden
+            if applies:
+                run.record(Kind.PATCH_MARKED, patch_key(name))
+        return applies
 
     def now(self) -> dt.datetime:
         """The instant of the last outcome delivered."""

@@ -217,7 +217,9 @@ class Run:
             if self.root.done() and not self._strays_left():
                 endings.finish(self, self.root)
                 continue
+            seq = self.seq
             if (self.live or loop.timers or self.listening) and (outcome := self._next_outcome()) is not None:
+                self.replay.trodden = self.seq == seq  # else it is new, and so is where it leads
                 self.activation += 1
                 self.spins = 0
                 loop.activate(*outcome)

@@ -1,8 +1,4 @@
-"""The worker: slots, claiming, and what becomes of the runs it executes.
-
-It claims when a slot is free and there may be something to claim: something was enqueued here, another process
-committed, a timer is due, a run was released. No batch is waited for: a slot is refilled the moment it is free.
-"""
+"""The worker: its slots, and what becomes of the runs it executes."""
 
 from __future__ import annotations
 
@@ -21,10 +17,10 @@ from perdure.errors import PerdureError, StoreError
 from perdure.model.builds import build_of_all
 from perdure.model.ids import worker_key
 from perdure.model.payloads import note
-from perdure.model.records import Kind, Status, WorkerRow
-from perdure.runtime import asyncgens, points
-from perdure.runtime.alarm import Alarm
+from perdure.model.records import Kind, WorkerRow
+from perdure.runtime import asyncgens
 from perdure.runtime.bodies import Abort
+from perdure.runtime.claiming import PAUSE, Claiming
 from perdure.runtime.fibers import Fibers
 from perdure.runtime.heartbeat import Heartbeat
 from perdure.runtime.host import Host
@@ -46,12 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("perdure.worker")
 
-BATCH = 200
-"""Runs claimed in one transaction at most."""
 CACHED = 5000
 """Suspended runs kept in memory; one in a sleep takes about 6 KiB."""
-PAUSE = 1.0
-"""Seconds before what a fault has stopped is tried again; for one run they double with each fault."""
 LONGEST_PAUSE = 60.0
 HURRY = 0.2
 """Seconds that aborted steps get once a second signal has asked to stop at once."""
@@ -94,7 +86,6 @@ class Worker:
         self._name = name or socket.gethostname()
         self._namespace = namespace
         self._only = only
-        self._wanted: set[int] = set()
         self._watch = watch
         self._unwatch: Callable[[], None] | None = None
         self._told = ended
@@ -122,17 +113,12 @@ class Worker:
         self._vigil = Vigil(self, self.host, store, journal, heartbeat=limits.heartbeat, cap=limits.crash_cap)
         self._suspended: OrderedDict[int, Run] = OrderedDict()
         self._heartbeat: Heartbeat | None = None
-        self._wake = asyncio.Event()
         self._stopping = False
         self._registering: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
         self._lost = False
         self._retired = False
-        self._serving: asyncio.Task[None] | None = None
-        self._due = Alarm(self.host, self.poke)
-        self._claiming = False
-        self._hungry = True
-        """Whether there may be more to claim than there were slots for; else whatever comes is announced."""
+        self._claiming = Claiming(self, self.host, store, journal, self._routes, only=only)
         self._idle = asyncio.Event()
         self._idle.set()
         self._hurried = asyncio.Event()
@@ -151,7 +137,7 @@ class Worker:
         self._unwatch = self._watch.listen(self._look)
         self._vigil.look_for_dead()
         if serve:
-            self._serving = self._loop.create_task(self._serve(), name="perdure worker")
+            self._claiming.serve()
 
     async def _register(self) -> None:
         limits = self._limits
@@ -191,73 +177,16 @@ class Worker:
 
     def poke(self) -> None:
         """There may be something to claim."""
-        self._wake.set()
+        self._claiming.poke()
+
+    def want(self, run_key: int) -> None:
+        """Claim this run as soon as it can be, before any other."""
+        self._claiming.want(run_key)
 
     @property
     def free(self) -> int:
         """Slots that are free."""
         return self._limits.concurrency - len(self.running)
-
-    async def _serve(self) -> None:
-        while not self._stopping:
-            self._wake.clear()
-            self._claiming = True
-            try:
-                await self._claim()
-            except StoreError as error:
-                logger.warning("nothing could be claimed, trying again in %g s: %s", PAUSE, error)
-                await self._pause()
-            except Exception:  # a fault of ours must not end the claiming for good
-                logger.critical("claiming failed, trying again in %g s", PAUSE, exc_info=True)
-                await self._pause()
-            else:
-                self._claiming = False
-                await self._wake.wait()
-
-    async def _pause(self) -> None:
-        # Not woken by news: what fails at each try would otherwise fail as often as anyone writes.
-        await asyncio.wait([self._loop.create_task(self._ending.wait())], timeout=PAUSE)
-
-    async def _claim(self) -> None:
-        if self._wanted:
-            await self._claim_wanted()
-        self._hungry = True
-        while self.free > 0 and not self._stopping and not self._only:
-            limit = min(self.free, BATCH)
-            claims = await self._claim_up_to(limit)
-            if len(claims) < limit:
-                self._hungry = False
-                await self._look_ahead()
-                return
-
-    async def _claim_up_to(self, limit: int, only: int | None = None) -> list[Claim]:
-        key = self.key
-        if self._reached is not None:
-            self._reached(points.CLAIM)
-        return await self._journal.call(
-            lambda: self._store.claim_runs(key, self._routes, limit, facts=self._facts, only=only, now=self._time()),
-            then=self._claimed,
-        )
-
-    def _claimed(self, claims: list[Claim]) -> None:
-        if self._reached is not None:
-            self._reached(points.CLAIMED)
-        for claim in claims:
-            self.execute(claim)
-
-    def want(self, run_key: int) -> None:
-        """Claim this run as soon as it can be, before any other."""
-        self._wanted.add(run_key)
-        self._wake.set()
-
-    async def _claim_wanted(self) -> None:
-        for row in await self._journal.call(lambda: self._store.get_runs(list(self._wanted))):
-            if row.status.terminal or row.status is Status.BLOCKED:
-                self._wanted.discard(row.run_key)
-            elif row.run_key not in self.running and self.free > 0:
-                claims = await self._claim_up_to(1, row.run_key)
-                if not claims and row.wake_at is not None:
-                    self._due.set(row.wake_at)
 
     async def tick(self) -> int:
         """Make one pass and wait for what it claimed; returns how many runs that were."""
@@ -265,23 +194,9 @@ class Worker:
         dead = await self._journal.call(lambda: self._store.dead_workers(key, grace=grace))
         if dead:
             await self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap))
-        count = 0
-        # Not as often as slots are refilled: what is enqueued meanwhile is the next pass's.
-        for left in range(self.free, 0, -BATCH):
-            claims = await self._claim_up_to(min(left, BATCH))
-            count += len(claims)
-            if len(claims) < BATCH:
-                break
+        count = await self._claiming.tick()
         await self._idle.wait()
         return count
-
-    def _time(self) -> int | None:
-        return self._clock.now() if hasattr(self._clock, "call_at") else None
-
-    async def _look_ahead(self) -> None:
-        due = await self._journal.call(lambda: self._store.next_due(self._routes))
-        if due is not None:
-            self._due.set(due)
 
     @property
     def facts(self) -> bytes:
@@ -293,7 +208,7 @@ class Worker:
         row = claim.row
         if self._lost or self._retired or row.worker_key != self.key:
             return
-        self._wanted.discard(row.run_key)
+        self._claiming.wanted.discard(row.run_key)
         cached = self._suspended.pop(row.run_key, None)
         if cached is not None and (cached.epoch + 1 != row.epoch or cached.seq + 1 != row.seq):
             cached.drop(None)
@@ -343,7 +258,7 @@ class Worker:
         self._faults.pop(run.run_key, None)
         self._free(run)
         if self._only:
-            self._wanted.add(run.run_key)
+            self._claiming.wanted.add(run.run_key)
         if run.definition.is_async and self._limits.suspended > 0 and not self._stopping:
             self._suspended[run.run_key] = run
             if len(self._suspended) > self._limits.suspended:
@@ -351,7 +266,7 @@ class Worker:
         else:
             run.drop(None)
         if run.wake_at is not None:
-            self._due.set(run.wake_at)
+            self._claiming.due.set(run.wake_at)
 
     def run_stale(self, _run: Run) -> None:
         """A run must hear its news before it decides."""
@@ -424,9 +339,7 @@ class Worker:
             if run.fault is not None:
                 self._give_back(run, run.fault)
             self._journal.active = len(self.running)
-            # A claim that is under way looks for itself whether there are slots for more.
-            if (self._hungry and not self._claiming) or self._wanted:
-                self._wake.set()
+            self._claiming.freed()
             if not self.running:
                 self._idle.set()
 
@@ -463,7 +376,7 @@ class Worker:
         """The store is gone: stop everything, and write nothing."""
         self._stopping = self._retired = True
         self._ending.set()
-        self._wake.set()
+        self._claiming.end()
         for run in list(self.running.values()):
             run.drop(None)
             self.run_lost(run, None)
@@ -476,7 +389,7 @@ class Worker:
                 logger.warning("the worker could not register: %s", error)
                 await asyncio.sleep(1)
             else:
-                self._wake.set()
+                self.poke()
                 return
 
     # -- stopping
@@ -489,10 +402,8 @@ class Worker:
         self._stopping = self._vigil.closing = True
         self._begin_no_more()  # from now on, however long it takes to say so
         self._ending.set()
-        self._wake.set()
-        if self._serving is not None:
-            await asyncio.wait([self._serving])  # which whoever cancels the stopping does not cancel
-            self._serving = None
+        self._claiming.end()
+        await self._claiming.ended()
         if self.running:
             await self._leave()
         for run in list(self.running.values()):
@@ -554,16 +465,15 @@ class Worker:
     @property
     def at_rest(self) -> bool:
         """Whether nothing will happen here before time passes (or another process does something)."""
-        if self._claiming or not self._journal.at_rest:
-            return False
         now = self._clock.now()
-        if self._serving is not None and (self._wake.is_set() or (self._due.due is not None and self._due.due <= now)):
+        if not self._claiming.at_rest(now) or not self._journal.at_rest:
             return False
         return all(run.at_rest(now) for run in self.running.values())
 
     def abandon(self) -> list[Run]:
         """End without a word, as a killed process does; returns the runs it has in memory, which are not touched."""
         self._stopping = self._vigil.closing = True
+        self._claiming.end()
         self._watch_no_more()
         self._end_threads()
         return [*self.running.values(), *self._suspended.values()]
@@ -573,7 +483,7 @@ class Worker:
         for run in self._suspended.values():
             run.drop(None)
         self._suspended.clear()
-        self._due.cancel()
+        self._claiming.due.cancel()
         self._watch_no_more()
         key = self.key
         self._retired = True

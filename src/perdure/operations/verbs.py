@@ -1,11 +1,9 @@
-"""What can be done with runs without executing them: create, read, cancel, resume. Serves handles, engine and tools."""
+"""The verbs that handles, engine and tools share: each reads what is true, and changes it in one transition."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -30,18 +28,20 @@ from perdure.model.durations import FOREVER, micros
 from perdure.model.failures import decode_failure
 from perdure.model.history import RunView, fold
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
+from perdure.operations.coding import codeless
+from perdure.operations.starting import tags_of
 from perdure.runtime import points
-from perdure.store.protocol import PAGE, Filter, Route
+from perdure.store.protocol import PAGE
 from perdure.workflow import Workflow
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol, TypeVar
 
     from perdure.model.clock import Clock
-    from perdure.model.durations import Duration
     from perdure.model.records import Claim, Created
+    from perdure.operations.starting import Start
     from perdure.store.protocol import Store
 
     T = TypeVar("T")
@@ -57,22 +57,7 @@ if TYPE_CHECKING:
 _ANY = ValueCodec(Any)
 SHOWN = 300
 _NO_CAP = 1 << 30
-_NO_GRACE = 1 << 62
-"""Nobody who has only come to look calls a frozen worker dead."""
-_GOING = frozenset({Status.PENDING, Status.RUNNING, Status.SLEEPING, Status.RETRYING})
-"""In these, a run goes on as soon as it is due."""
 RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Options of a run that is to be created."""
-
-    run_id: str | None = None
-    idempotency_key: str | None = None
-    delay: Duration | None = None
-    priority: int = 0
-    tags: Mapping[str, str] | None = None
 
 
 class WentOn(Exception):
@@ -139,7 +124,7 @@ class Operations:
             delay_until=delay_until,
             priority=start.priority,
             idempotency_key=key,
-            meta=None if start.tags is None else payloads.note(tags=_tags(start.tags)),
+            meta=None if start.tags is None else payloads.note(tags=tags_of(start.tags)),
             artifacts=() if artifact is None else (artifact,),
         )
 
@@ -367,76 +352,6 @@ class Operations:
         raise error
 
 
-class Runs:
-    """Runs of one kind, newest first: ``async for row in …``, or page by page."""
-
-    def __init__(
-        self,
-        operations: Operations,
-        status: Sequence[Status] | None,
-        workflow: str | None,
-        *,
-        codeless: bool | None = None,
-    ) -> None:
-        self._operations = operations
-        self._codeless = codeless
-        self._status = None if status is None else tuple(status)
-        self._workflow = workflow
-
-    async def __aiter__(self) -> AsyncIterator[RunRow]:
-        cursor: int | None = None
-        while True:
-            rows, cursor = await self.page(cursor)
-            for row in rows:
-                yield row
-            if cursor is None:
-                return
-
-    async def page(self, cursor: int | None = None, *, limit: int = 100) -> tuple[list[RunRow], int | None]:
-        """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last."""
-        operations = self._operations
-        store = operations.store
-        where = Filter(self._status, self._workflow, operations.namespace, cursor, limit)
-        rows = await operations.call(lambda: store.list_runs(where))
-        following = rows[-1].run_key if len(rows) == limit else None
-        if self._codeless is not None:
-            without = await operations.call(lambda: codeless(store, rows))
-            rows = [row for row in rows if (row.run_key in without) is self._codeless]
-        return rows, following
-
-
-def codeless(store: Store, rows: Sequence[RunRow]) -> set[int]:
-    """Return the keys of those runs that could go on now, but no living worker executes them or has their code.
-
-    They are left alone until somebody who has it comes, or cancels them.
-    """
-    now = store.now()
-    stay = [row for row in rows if row.status in _GOING and (row.wake_at is None or row.wake_at <= now)]
-    if not stay:
-        return set()
-    served = store.served()
-    stay = [row for row in stay if Route(row.workflow, row.version, row.queue, row.namespace) not in served]
-    if any(row.worker_key is not None for row in stay):
-        dead = store.dead_workers(0, grace=_NO_GRACE)
-        alive = {worker.worker_key for worker in store.list_workers()}.difference(dead)
-        stay = [row for row in stay if row.worker_key not in alive]
-    return {row.run_key for row in stay}
-
-
-def check_distinct(runs: Sequence[NewRun]) -> None:
-    """Refuse runs of one id that differ.
-
-    Raises:
-        DefinitionError: two do.
-    """
-    seen: dict[str, bytes] = {}
-    for run in runs:
-        if seen.setdefault(run.run_id, run.payload) != run.payload:
-            raise DefinitionError(
-                f"run id {run.run_id!r} is given twice, with different inputs", advice="give every run its own id"
-            )
-
-
 def _run_failed(error: StepFailed, run_id: str) -> RunFailed:
     """What stands for a run's exception that cannot be rebuilt, with all that is known of it."""
     fields: dict[str, Any] = {**error.fields, "run_id": run_id}
@@ -446,15 +361,6 @@ def _run_failed(error: StepFailed, run_id: str) -> RunFailed:
     for note in getattr(error, "__notes__", ())[bool(error.advice) :]:
         failed.add_note(note)
     return failed
-
-
-def _tags(given: object) -> dict[str, str]:
-    tags: dict[str, str] = {}
-    for name, value in given.items() if isinstance(given, Mapping) else [(None, given)]:
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise DefinitionError(f"tags are texts by name, not {given!r}", advice='write tags={"customer": "42"}')
-        tags[name] = value
-    return tags
 
 
 def _shown(data: bytes) -> str:

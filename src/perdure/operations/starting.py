@@ -1,0 +1,54 @@
+"""What a run that is to be created is given, and what is checked of it before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perdure.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.model.durations import Duration
+    from perdure.model.records import NewRun
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Options of a run that is to be created."""
+
+    run_id: str | None = None
+    idempotency_key: str | None = None
+    delay: Duration | None = None
+    priority: int = 0
+    tags: Mapping[str, str] | None = None
+
+
+def check_distinct(runs: Sequence[NewRun]) -> None:
+    """Refuse runs of one id that differ.
+
+    Raises:
+        DefinitionError: two do.
+    """
+    seen: dict[str, bytes] = {}
+    for run in runs:
+        if seen.setdefault(run.run_id, run.payload) != run.payload:
+            raise DefinitionError(
+                f"run id {run.run_id!r} is given twice, with different inputs", advice="give every run its own id"
+            )
+
+
+def tags_of(given: object) -> dict[str, str]:
+    """Return a run's tags.
+
+    Raises:
+        DefinitionError: they are no texts by name.
+    """
+    tags: dict[str, str] = {}
+    for name, value in given.items() if isinstance(given, Mapping) else [(None, given)]:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise DefinitionError(f"tags are texts by name, not {given!r}", advice='write tags={"customer": "42"}')
+        tags[name] = value
+    return tags
