@@ -3,7 +3,13 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
+# What is asked for is done in its order; what may be done side by side is left to a make of its own.
+ifeq ($(MAKELEVEL),0)
 .NOTPARALLEL:
+endif
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j 4 $(if $(filter 3.%,$(MAKE_VERSION)),,--output-sync=target)
+# Tests start hundreds of processes, none of which should have to compile what is imported.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,6 +18,12 @@ DEV := $(VENV)/.installed-dev
 PEERS := .peers
 PYTHONS := $(VENV)/.installed-pythons
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+CHECKS := basedpyright mypy style layers
+# Many tests wait for other processes: three at a time keep two cores busy. Each gets the next test when it has done one.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist load --maxschedchunk 1
+# Of what runs on PostgreSQL, that which says what is sent to it. All else sees a store, and the suite has held that.
+STORES := tests/store tests/servers tests/cli/test_db.py tests/engine/test_lifecycle.py \
+	--ignore tests/store/test_postgres_pooled.py
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 
 .PHONY: help
@@ -25,17 +37,30 @@ demo: $(CORE) ## Kill a workflow in the middle and watch it go on
 	@$(BIN)/python -m perdure demo
 
 .PHONY: test
-test: check bouncer $(PYTHONS) ## Everything that must hold: make check, then the tests
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
-	@echo "once more what concerns PostgreSQL, on an older one"
-	@PERDURE_TEST_POSTGRES_VERSION=16 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'postgres and not crash'
+test: $(DEV) ## Everything that must hold: make check, then the tests
+	@$(SIDE_BY_SIDE) $(CHECKS) bouncer $(PYTHONS)
+	@$(PYTEST) --ignore tests/typing
+	@echo "once more what an older PostgreSQL could do otherwise"
+	@PERDURE_TEST_POSTGRES_VERSION=16 $(PYTEST) -m 'postgres and not crash' $(STORES)
+
+.PHONY: storm
+storm: $(DEV) bouncer $(PYTHONS) ## The tests with every cut and many kills, on both servers: takes an hour
+	@PERDURE_STORM=1 $(PYTEST)
+	@PERDURE_STORM=1 PERDURE_TEST_POSTGRES_VERSION=16 $(PYTEST) -m postgres
 
 .PHONY: check
 check: $(DEV) ## Style, types and layers, without running anything
+	@$(SIDE_BY_SIDE) $(CHECKS)
+
+.PHONY: $(CHECKS)
+style: $(DEV)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+mypy: $(DEV)
 	@$(BIN)/mypy
+basedpyright: $(DEV)
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+layers: $(DEV)
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: fix
@@ -44,8 +69,12 @@ fix: $(DEV) ## Format the code and apply the safe fixes
 	@$(BIN)/ruff format
 
 .PHONY: bench
-bench: $(CORE) ## Measure the engine beside what the disk allows
+bench: $(DEV) ## Measure the engine beside what the disk allows
 	@$(BIN)/python -m benchmarks.bench $(WORKLOADS)
+
+.PHONY: bench-large
+bench-large: $(DEV) ## Measure stores of millions of rows beside small ones
+	@$(BIN)/python -m benchmarks.large $(DATABASES)
 
 .PHONY: bench-peers
 bench-peers: $(DEV) $(PEERS)/.installed ## Measure DBOS and Absurd beside it, on one PostgreSQL server

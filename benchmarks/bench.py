@@ -8,7 +8,6 @@ import os
 import platform
 import random
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +17,9 @@ import apsw
 
 import perdure
 from benchmarks import workloads
+from benchmarks.driving import RUNS, STEPS, WORKFLOWS, many
+from benchmarks.growth import w8
+from benchmarks.places import DATABASES, place
 from perdure.model import chain
 from perdure.model.records import CommitItem, Kind, NewRun, WorkerRow
 from perdure.store.open import open_store
@@ -26,13 +28,8 @@ from perdure.store.protocol import Route
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-RUNS = 2000
-STEPS = 5
 SMALL = ("W1", "W2", "W2j", "W3", "W4", "W5")
 LARGE = ("W8", "W9")
-WORKFLOWS = [
-    workloads.one_step, workloads.five_steps, workloads.five_jittered, workloads.sequence, workloads.fan_out,
-]  # fmt: skip
 
 
 def raw_commits(folder: Path, count: int = 1000) -> float:
@@ -52,17 +49,6 @@ def raw_commits(folder: Path, count: int = 1000) -> float:
     seconds = time.perf_counter() - began
     connection.close()
     return count / seconds
-
-
-async def many(engine: perdure.Engine, workflow: object, steps: int) -> float:
-    """Runs (or steps) per second from enqueue to the last result."""
-    orders = [workloads.Order(id=f"order-{n}", amount=n) for n in range(RUNS)]
-    began = time.perf_counter()
-    handles = await engine.enqueue_many(workflow, orders)  # type: ignore[arg-type]
-    results = [await handle.result() for handle in handles]
-    seconds = time.perf_counter() - began
-    assert results == orders
-    return RUNS * steps / seconds
 
 
 async def in_sequence(engine: perdure.Engine) -> float:
@@ -90,20 +76,9 @@ async def alone(engine: perdure.Engine, count: int = 300) -> list[float]:
     return sorted(taken)
 
 
-async def fill(path: Path, events: int) -> None:
-    """Put finished runs of five steps into a store, through its own verbs."""
-    async with perdure.Engine(path, workflows=WORKFLOWS, concurrency=1000, durability="process") as engine:
-        done = 0
-        while done < events:
-            await many(engine, workloads.five_steps, STEPS)
-            done += RUNS * (STEPS + 3)
-            print(f"\r  filling: {done:,} events", end="", file=sys.stderr)
-    print(file=sys.stderr)
-
-
-def scattered(folder: Path, live: int = 20_000, batch: int = 200, commits: int = 100) -> float:
+def scattered(target: str, live: int = 20_000, batch: int = 200, commits: int = 100) -> float:
     """W9: rows per second of commits with one event each of ``batch`` random runs among ``live``."""
-    store = open_store(folder / "scattered.db")
+    store = open_store(target)
     now = store.now()
     store.register_worker(
         WorkerRow(
@@ -196,44 +171,31 @@ def report(name: str, values: list[float], raws: list[float], p99: list[float]) 
     print(f"{name:15} {shown}   [aim {AIMS[name]}]")
 
 
-async def large(wanted: list[str], folder: Path) -> None:
+def large(wanted: list[str], count: int, folder: str | None) -> None:
     """Measure what needs a full store."""
+    for database in DATABASES if "W8" in wanted else ():
+        with place(database, folder) as new:
+            print(f"W8 {database:12} {w8(new, 2 * count)} on an empty store   [aim {AIMS['W8']}]")
     if "W9" in wanted:
-        print(f"W9              {scattered(folder):>9,.0f} rows/s   [aim {AIMS['W9']}]")
-    if "W8" not in wanted:
-        return
-    full, empty = folder / "full.db", folder / "empty.db"
-    await fill(full, 1_000_000)
-    ratios = []
-    for _ in range(3):
-        speeds = []
-        for path in (empty, full):
-            async with perdure.Engine(path, workflows=WORKFLOWS, concurrency=1000) as engine:
-                await many(engine, workloads.five_steps, STEPS)
-                speeds.append(await many(engine, workloads.five_steps, STEPS))
-        ratios.append(speeds[1] / speeds[0])
-    print(f"W8              {speeds[1]:>9,.0f} steps/s  = {statistics.median(ratios):.2f} x W2   [aim {AIMS['W8']}]")
+        with place("sqlite", folder) as new:
+            print(f"W9              {scattered(new()):>9,.0f} rows/s   [aim {AIMS['W9']}]")
 
 
 def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "workloads", nargs="*", choices=[*SMALL, *LARGE, []], help="what to measure; W1 to W5 by default"
-    )
+    parser.add_argument("workloads", nargs="*", choices=[*SMALL, *LARGE, []], help="what to measure; by default all")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--all", action="store_true", help="W8 and W9 too (minutes, 300 MB)")
     parser.add_argument("--folder", help="where the stores are made; it decides which disk is measured")
     options = parser.parse_args()
-    wanted = options.workloads or [*SMALL, *(LARGE if options.all else ())]
+    wanted = options.workloads or [*SMALL, *LARGE]
     sqlite = apsw.sqlite_lib_version()
     print(f"perdure on Python {platform.python_version()}, SQLite {sqlite}, {os.cpu_count()} cores, fsync per commit")
-    with tempfile.TemporaryDirectory(dir=options.folder or Path.cwd(), prefix=".bench-") as name:
-        folder = Path(name)
-        small = [name for name in SMALL if name in wanted]
-        if small:
-            asyncio.run(rounds(small, options.rounds, folder))
-        asyncio.run(large(wanted, folder))
+    small = [name for name in SMALL if name in wanted]
+    if small:
+        with tempfile.TemporaryDirectory(dir=options.folder or Path.cwd(), prefix=".bench-") as name:
+            asyncio.run(rounds(small, options.rounds, Path(name)))
+    large(wanted, options.rounds, options.folder)
 
 
 if __name__ == "__main__":

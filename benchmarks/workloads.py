@@ -71,3 +71,10 @@ async def sequence(steps: int) -> int:
 async def fan_out(width: int) -> int:
     """W4."""
     return sum(await asyncio.gather(*[increment(i) for i in range(width)]))
+
+
+@perdure.workflow
+async def asleep(order: Order) -> Order:
+    """Wait for ten years: part of what a large store is filled with."""
+    await perdure.sleep("3650d")
+    return order

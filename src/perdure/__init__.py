@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure import errors, sync
+from perdure.children import Child
 from perdure.combine import map as map
 from perdure.combine import parallel, sleep, sleep_until
 from perdure.context import (
@@ -16,27 +17,51 @@ from perdure.context import (
     step_context,
     uuid4,
 )
+from perdure.continuing import continue_as_new
 from perdure.engine import Engine
 from perdure.errors import PerdureError, RetryAfter
 from perdure.handle import Handle
 from perdure.here import arun, run
+from perdure.hooks import Hooks, Notice, WorkerNotice
+from perdure.model.failures import Failure
 from perdure.model.hints import volatile
 from perdure.model.records import Status
 from perdure.model.retry import Retry
+from perdure.operations import Runs, Tally
 from perdure.patches import patched
+from perdure.saga import Undo, saga
+from perdure.schedules import OccurrenceView, ScheduleHandle, ScheduleView
+from perdure.signals import Signal
+from perdure.streams import Emitted, Stream, emit
 from perdure.workflow import step, workflow
 
 __all__ = [
     "INJECTED",
+    "Child",
+    "Emitted",
     "Engine",
+    "Failure",
     "Handle",
+    "Hooks",
+    "Notice",
+    "OccurrenceView",
     "PerdureError",
     "Retry",
     "RetryAfter",
     "RunContext",
+    "Runs",
+    "ScheduleHandle",
+    "ScheduleView",
+    "Signal",
     "Status",
     "StepContext",
+    "Stream",
+    "Tally",
+    "Undo",
+    "WorkerNotice",
     "arun",
+    "continue_as_new",
+    "emit",
     "errors",
     "is_replaying",
     "map",
@@ -46,6 +71,7 @@ __all__ = [
     "random",
     "run",
     "run_context",
+    "saga",
     "sleep",
     "sleep_until",
     "step",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from perdure.context import current_run, in_step, now, step_context
 from perdure.errors import DefinitionError, RunConflict, UnknownWorkflow
 from perdure.handle import Handle
 from perdure.model.records import Status
-from perdure.operations import Operations, Runs, Start, check_distinct
+from perdure.operations import Operations, Runs, Start, check_distinct, tags_of
 from perdure.options import statuses
+from perdure.schedules import ScheduleClient
 from perdure.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -28,13 +31,13 @@ CHUNK = 5000
 """Runs created in one transaction by ``enqueue_many``."""
 
 
-class Client:
+class Client(ScheduleClient):
     """Answers for the runs of a store, as long as an engine has it open; made as part of an ``Engine``."""
 
     _home: Home
     _worker: Worker | None
-    _definitions: Mapping[tuple[str, str], Workflow[Any, Any]]
-    _only: bool
+    _definitions: Mapping[tuple[str, str], Workflow[Any, Any]]  # pyright: ignore[reportUninitializedInstanceVariable]
+    _only: bool  # pyright: ignore[reportUninitializedInstanceVariable]
 
     @property
     def _ops(self) -> Operations:
@@ -61,8 +64,12 @@ class Client:
         delay: Duration | None = None,
         priority: int = 0,
         tags: Mapping[str, str] | None = None,
+        deadline: Duration | datetime | None = None,
     ) -> Handle[R]:
         """Create a run, or find the one that is there; it is executed by whichever engine claims it.
+
+        In a workflow's own code it is written with the run's next commit, and goes on whatever becomes of that run. In
+        a step, a run without id or key of its own gets a key made of the step's, so that a repeated attempt finds it.
 
         Args:
             workflow: what to run.
@@ -71,14 +78,28 @@ class Client:
             idempotency_key: a second enqueue with this key finds the first one's run.
             delay: do not begin before this has passed.
             priority: higher goes first, -1000 to 1000.
-            tags: kept with the run and shown.
+            tags: kept with the run and shown; it is found by them.
+            deadline: how long the run may take from when it may begin, or an instant (an aware datetime); then it is
+                cancelled, as by ``Handle.cancel``. By default the workflow's, if it has one.
 
         Raises:
             RunConflict: the id or key is taken by another workflow or another input.
             NotSerializable: the input cannot be stored exactly.
             DefinitionError: an option is wrong.
         """
-        start = Start(run_id, idempotency_key, delay, priority, tags)
+        if current_run() is not None:
+            if idempotency_key is not None or priority != 0:
+                raise DefinitionError(
+                    "in a workflow a run is enqueued without idempotency_key and priority",
+                    advice="it is started once whatever happens, and has the priority of the run that starts it",
+                )
+            within = deadline - now() if isinstance(deadline, datetime) else deadline
+            given = workflow.with_options(run_id=run_id, delay=delay, tags=tags, deadline=within, abandon=True)
+            started = given.start(value) if workflow.takes_input else cast("Workflow[None, R]", given).start()
+            return self._handle(workflow, None, started.run_id)
+        if run_id is None and idempotency_key is None and in_step():
+            idempotency_key = step_context().next_key()
+        start = Start(run_id, idempotency_key, delay, priority, tags, deadline)
         operations = self._ops
         created = await operations.create([operations.new_run(workflow, value, start)], workflow)
         self._poke()
@@ -93,6 +114,8 @@ class Client:
         run_ids: Sequence[str] | None = None,
         delay: Duration | None = None,
         priority: int = 0,
+        tags: Mapping[str, str] | None = None,
+        deadline: Duration | datetime | None = None,
     ) -> list[Handle[R]]:
         """Create many runs, or find those that are there, thousands to a transaction.
 
@@ -102,6 +125,8 @@ class Client:
             run_ids: their ids, one per input; by default new ones.
             delay: as for ``enqueue``.
             priority: as for ``enqueue``.
+            tags: as for ``enqueue``, the same for all.
+            deadline: as for ``enqueue``.
 
         Raises:
             RunConflict: an id is taken by another workflow or another input; the others are created all the same.
@@ -114,7 +139,7 @@ class Client:
             raise DefinitionError(f"{len(values)} inputs, but {len(run_ids)} run ids", advice="give one id per input")
         names: Sequence[str | None] = [None] * len(values) if run_ids is None else run_ids
         new = [
-            operations.new_run(workflow, value, Start(run_id, None, delay, priority))
+            operations.new_run(workflow, value, Start(run_id, None, delay, priority, tags, deadline))
             for value, run_id in zip(values, names, strict=True)
         ]
         check_distinct(new)
@@ -136,6 +161,7 @@ class Client:
         /,
         *,
         run_id: str | None = None,
+        deadline: Duration | datetime | None = None,
         retry_failed: bool = False,
     ) -> R:
         """Run a workflow, or attach to the run that is there, and wait for its result.
@@ -146,6 +172,7 @@ class Client:
             workflow: what to run.
             value: its input.
             run_id: the run's id; by default a new one.
+            deadline: as for ``enqueue``; of a run that is created.
             retry_failed: let a run that failed before go on from what failed, instead of raising its error.
 
         Raises:
@@ -155,7 +182,7 @@ class Client:
             RunFailed: it failed with an exception that cannot be rebuilt; others are raised as themselves.
         """
         operations, worker = self._ops, self._worker
-        new = operations.new_run(workflow, value, Start(run_id))
+        new = operations.new_run(workflow, value, Start(run_id, deadline=deadline))
         if worker is not None and (workflow.name, workflow.version) not in self._definitions:
             raise UnknownWorkflow(
                 f"{workflow!r} is not among this engine's workflows",
@@ -197,7 +224,8 @@ class Client:
 
     def get(self, run_id: str, workflow: Workflow[Any, R] | None = None) -> Handle[R]:
         """Return a handle on a run; reads nothing. With ``workflow`` its result has the workflow's type."""
-        _ = self._ops
+        if current_run() is None:
+            _ = self._ops  # raises if it is not open
         return self._handle(workflow, None, run_id)
 
     def runs(
@@ -205,23 +233,26 @@ class Client:
         *,
         status: Iterable[Status | str] | Status | str | None = None,
         workflow: Workflow[Any, Any] | str | None = None,
+        tags: Mapping[str, str] | None = None,
         codeless: bool | None = None,
     ) -> Runs:
-        """Return the runs, newest first: to iterate over with ``async for``, or to read by ``page``.
+        """Return the runs, newest first: to iterate over, to read by ``page``, or to do something with all of them.
 
         Args:
             status: only these statuses ("failed", …).
             workflow: only this workflow, or its name.
+            tags: only runs that have all of these tags.
             codeless: only runs that could go on, but no living worker has their code; or only others. (Pages are
                 short then.)
 
         Raises:
-            DefinitionError: no such status.
+            DefinitionError: no such status; or tags that are none.
         """
         name = workflow.name if isinstance(workflow, Workflow) else workflow
         if name is not None and not isinstance(name, str):
             raise DefinitionError(f"{name!r} is no workflow and no name of one", advice="give either")
-        return Runs(self._ops, statuses(status), name, codeless=codeless)
+        wanted = None if tags is None else tags_of(tags)
+        return Runs(self._ops, statuses(status), name, codeless=codeless, tags=wanted, changed=self._poke)
 
     def _handle(self, workflow: Workflow[Any, R] | None, row: RunRow | None, run_id: str = "") -> Handle[R]:
         if row is None:

@@ -21,13 +21,14 @@ from perdure.errors import NotInRun, StepAborted
 from perdure.model.durations import to_datetime
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, MutableMapping
+    from collections.abc import Callable, Generator, Mapping, MutableMapping
     from contextvars import Token
     from datetime import datetime
 
-    from perdure.model.arguments import Arguments
-    from perdure.model.codec import ValueCodec
-    from perdure.model.retry import Retry
+    from perdure.protocols import AbortFlag, CurrentRun, Fiber, Generators, StepSink, StreamLike
+
+DEFAULT_STREAM: Final = "default"
+"""The stream of values that are emitted without naming one."""
 
 ToolsT = TypeVar("ToolsT")
 T = TypeVar("T")
@@ -87,12 +88,8 @@ class ContextLogger(logging.LoggerAdapter[logging.Logger]):
 # -- what a step sees -----------------------------------------------------------------------------
 
 
-class AbortFlag(Protocol):
-    """Anything like ``threading.Event``: set when the attempt is to stop."""
-
-    def is_set(self) -> bool:
-        """Return whether the attempt is to stop."""
-        ...
+MISSING: Final[Any] = object()
+"""No default was given."""
 
 
 class Attempt(Protocol):
@@ -100,18 +97,6 @@ class Attempt(Protocol):
 
     def step_context(self) -> StepContext[Any]:
         """Return the attempt's context, the same each time."""
-        ...
-
-
-class StepSink(Protocol):
-    """Where an attempt's progress and artifacts go."""
-
-    def progress(self, value: object, /) -> None:
-        """Record the latest progress of the attempt."""
-        ...
-
-    def artifact(self, name: str, data: bytes, /) -> None:
-        """Keep bytes under a name with the attempt's outcome."""
         ...
 
 
@@ -128,7 +113,7 @@ class StepContext(Generic[ToolsT]):
     """
 
     __slots__ = (
-        "_abort", "_deadline_at", "_logger", "_make_key", "_sink",
+        "_abort", "_deadline_at", "_given", "_logger", "_make_key", "_sink",
         "attempt", "key", "run_id", "step", "tools", "workflow",
     )  # fmt: skip
 
@@ -155,6 +140,7 @@ class StepContext(Generic[ToolsT]):
         self._deadline_at = deadline_at
         self._abort = abort
         self._sink = sink
+        self._given = 0
         self._logger: ContextLogger | None = None
 
     def __repr__(self) -> str:
@@ -164,6 +150,11 @@ class StepContext(Generic[ToolsT]):
     def idempotency_key(self) -> str:
         """The same for every attempt at this step, different for every other step, run and store."""
         return self._make_key()
+
+    def next_key(self) -> str:
+        """Return a key for the next thing that the attempt starts: the same for the same thing in every attempt."""
+        self._given += 1
+        return f"{self.idempotency_key}-{self._given}"
 
     @property
     def deadline(self) -> datetime | None:
@@ -187,8 +178,43 @@ class StepContext(Generic[ToolsT]):
             raise StepAborted(f"step {self.key!r} was asked to stop", step=self.step, run_id=self.run_id)
 
     def progress(self, value: object) -> None:
-        """Record how far the attempt is; any value a step could return. Shown by views and followers."""
+        """Record how far the attempt is; any value a step could return, up to 64 KiB. Shown by views and followers.
+
+        Call it as often as you like, from any thread: of what comes within 0.1 s the last is kept, and when the attempt
+        ends, that is in the log before its outcome.
+
+        Raises:
+            NotSerializable: the value cannot be stored exactly.
+            DefinitionError: it is too large.
+        """
         self._sink.progress(value)
+
+    @property
+    def last_progress(self) -> Any:
+        """What the attempt before this one recorded last, in this process or one that died; None if there is nothing.
+
+        Where this attempt may go on from; what it records itself does not change it. None also if today's code can no
+        longer read the value (a warning says so).
+        """
+        return self._sink.last_progress()
+
+    def emit(self, value: object, stream: str | StreamLike = DEFAULT_STREAM) -> None:
+        """Add a value to a stream of the run, for ``handle.stream`` to give to whoever reads, in any process.
+
+        It never waits for the disk: what attempts emit within 20 ms shares a commit. On a thread it waits while too
+        much of this attempt's is unwritten. An attempt that is tried again, or repeated after a crash, emits again;
+        readers see by ``attempt`` which one a value is of.
+
+        Args:
+            value: any value a step could return.
+            stream: the name of the stream, or the ``Stream`` itself.
+
+        Raises:
+            NotSerializable: the value cannot be stored exactly.
+            DefinitionError: the name is empty, too long or has characters that keys reserve.
+            NotInRun: the attempt has ended.
+        """
+        self._sink.emit(value, stream)
 
     def artifact(self, name: str, data: bytes) -> None:
         """Keep ``data`` under ``name`` with the step's outcome, content-addressed."""
@@ -236,162 +262,7 @@ class RunContext:
         return f"<RunContext {self.run_id!r} of {self.workflow!r}>"
 
 
-class StepLike(Protocol):
-    """What a run needs of the step it is asked to call; ``perdure.workflow.Step`` is one."""
-
-    @property
-    def fn(self) -> Callable[..., Any]:
-        """The function as it was decorated."""
-        ...
-
-    @property
-    def definition(self) -> object:
-        """The same object for all variants of one step."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """What the step is called in the log."""
-        ...
-
-    @property
-    def key(self) -> str | None:
-        """The explicit key of this call, if any."""
-        ...
-
-    @property
-    def retry(self) -> Retry:
-        """How often and when to try again."""
-        ...
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds an attempt may take, or None."""
-        ...
-
-    @property
-    def at_most_once(self) -> bool:
-        """Whether the body may never be begun a second time."""
-        ...
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the body is a coroutine function."""
-        ...
-
-    @property
-    def takes_ctx(self) -> str | None:
-        """Name of the keyword that takes the context, or None."""
-        ...
-
-    @property
-    def owner(self) -> object | None:
-        """The object a method is bound to, neither recorded nor compared; None for functions."""
-        ...
-
-    @property
-    def arguments(self) -> Arguments:
-        """Encoding and comparison of the arguments."""
-        ...
-
-    @property
-    def result(self) -> ValueCodec:
-        """Encoding of the result."""
-        ...
-
-    def invoke(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], ctx: StepContext[Any] | None) -> Any:
-        """Call the function itself: its result, or a coroutine if ``is_async``."""
-        ...
-
-
-class WorkflowLike(Protocol):
-    """What a run needs of the workflow it is asked to start as a child."""
-
-    @property
-    def name(self) -> str:
-        """What the workflow is called."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """The version runs started now are pinned to."""
-        ...
-
-
-class CurrentRun(Protocol):
-    """The run that code is executing in, as the runtime implements it."""
-
-    @property
-    def run_id(self) -> str:
-        """Id of the run."""
-        ...
-
-    @property
-    def workflow(self) -> str:
-        """Name of the run's workflow."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """The version the run is pinned to."""
-        ...
-
-    @property
-    def scheduled_at(self) -> datetime | None:
-        """The occurrence (aware) that started the run, if a schedule did."""
-        ...
-
-    @property
-    def replaying(self) -> bool:
-        """Whether the code is going again over what is recorded."""
-        ...
-
-    def call_step(
-        self, step: StepLike, args: tuple[Any, ...], kwargs: dict[str, Any], /
-    ) -> Coroutine[object, None, Any]:
-        """Call a step: the recorded outcome, or its body's. The key is taken now, not when it is awaited."""
-        ...
-
-    def call_workflow(
-        self, workflow: WorkflowLike, args: tuple[Any, ...], kwargs: dict[str, Any], /
-    ) -> Coroutine[object, None, Any]:
-        """Start a child run and wait for it."""
-        ...
-
-    def patched(self, name: str, /) -> bool:
-        """Return whether the code after a change is to be taken, the same on every replay."""
-        ...
-
-    def now(self) -> datetime:
-        """Return the run's time (aware, UTC), the same on every replay."""
-        ...
-
-    def random(self) -> _random.Random:
-        """Return the run's random numbers, the same on every replay."""
-        ...
-
-    def uuid4(self) -> uuid.UUID:
-        """Return a new random UUID, the same on every replay."""
-        ...
-
-    def context(self) -> RunContext:
-        """Return what the workflow may know about its run."""
-        ...
-
-
 # -- where am I -----------------------------------------------------------------------------------
-
-
-class Generators(Protocol):
-    """The async generators that a run has open."""
-
-    def add(self, generator: AsyncGenerator[Any, Any], /) -> None:
-        """Note one on its first iteration."""
-        ...
-
-    def close(self) -> None:
-        """Close what is open, in order."""
-        ...
 
 
 class RunLoopBase(asyncio.AbstractEventLoop):
@@ -399,23 +270,6 @@ class RunLoopBase(asyncio.AbstractEventLoop):
 
     run: CurrentRun  # pyright: ignore[reportUninitializedInstanceVariable] - the runtime sets it
     asyncgens: Generators  # pyright: ignore[reportUninitializedInstanceVariable] - the runtime sets it
-
-
-class Fiber(Protocol):
-    """The thread that a sync workflow runs on, in step with its run's loop."""
-
-    @property
-    def run(self) -> CurrentRun:
-        """The run the workflow belongs to."""
-        ...
-
-    def wait(self, make: Callable[[], Coroutine[object, None, T]], /) -> T:
-        """Have ``make()`` called and awaited on the run's loop; block this thread until its outcome is there."""
-        ...
-
-    def branch(self, thunk: Callable[[], T], /) -> Coroutine[Any, Any, T]:
-        """Return a coroutine that executes ``thunk`` on a thread of its own, as a branch of the workflow."""
-        ...
 
 
 class _Here(threading.local):
@@ -504,7 +358,29 @@ def run_context() -> RunContext:
             if in_step()
             else "call it in a function decorated with @workflow, while a run executes it",
         )
-    return run.context()
+    context: RunContext = run.context()
+    return context
+
+
+def on_run(do: Callable[[CurrentRun], T]) -> T:
+    """Call ``do`` with the current run, on its loop, from async or sync workflow code.
+
+    Raises:
+        NotInRun: no workflow is executing here.
+    """
+    run, fiber = current_run(), current_fiber()
+    if run is None:
+        raise NotInRun(
+            "no workflow is running here",
+            advice="call it in a function decorated with @workflow, while a run executes it",
+        )
+    if fiber is None:
+        return do(run)
+
+    async def there() -> T:
+        return do(run)
+
+    return fiber.wait(there)
 
 
 # -- what would differ on a replay ----------------------------------------------------------------

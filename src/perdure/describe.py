@@ -10,20 +10,25 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import Undecodable
-from perdure.model import payloads
+from perdure.errors import PerdureError, Undecodable
+from perdure.model import cadence, payloads
 from perdure.model.durations import to_datetime
 from perdure.model.failures import failure_text
 from perdure.model.history import fold
 from perdure.model.records import Event, Kind, Status
+from perdure.model.schedules import OUTCOMES, decode_policy, names, numbers, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perdure.model.history import RunView, StepView
+    from perdure.model.forking import Lineage
+    from perdure.model.history import ChildView, RunView, StepView
     from perdure.model.records import RunRow, WorkerRow
+    from perdure.model.schedules import Occurrence, ScheduleRow
 
-_VALUES = frozenset({Kind.RUN_CREATED, Kind.STEP_COMPLETED, Kind.RUN_COMPLETED, Kind.SIGNAL_RECEIVED, Kind.PROGRESS})
+_VALUES = frozenset(
+    {Kind.RUN_CREATED, Kind.STEP_COMPLETED, Kind.RUN_COMPLETED, Kind.SIGNAL_RECEIVED, Kind.PROGRESS, Kind.EMITTED}
+)
 """Kinds whose payload is a value of the user's."""
 _INSTANTS = frozenset({"wake_at", "next_at"})
 """What is an instant in the payloads of the others."""
@@ -77,11 +82,17 @@ def row(run: RunRow, *, codeless: bool | None = None) -> dict[str, Any]:
         "deadline_at": instant(run.deadline_at),
         "priority": run.priority,
         "idempotency_key": run.idempotency_key,
-        "tags": payloads.fields(run.meta).get("tags", {}),
+        "tags": payloads.tags_of(run.meta),
         "epoch": run.epoch,
         "crashes": run.crashes,
         "codeless": codeless,
+        "undo": undo(run),
     }
+
+
+def undo(run: RunRow) -> list[str]:
+    """Return the keys of the compensations that a run has registered, those for the latest effects last."""
+    return [] if run.undo is None else list(json.loads(run.undo))
 
 
 def step(view: StepView) -> dict[str, Any]:
@@ -169,12 +180,36 @@ def run(
         "failed_steps": view.failed_steps,
         "cancel_reason": view.cancel_reason,
         "updated_at": instant(view.updated_at),
+        "scheduled_at": None if view.input is None else instant(payloads.scheduled_at(view.input)),
         "claims": [claim(entry) for entry in events if entry.kind == Kind.RUN_CLAIMED],
         "refusals": [refusal(entry) for entry in refusals(events)],
+        "undone": view.undone,
+        "not_undone": view.not_undone,
+        "awaits": view.awaits,
+        "signals": view.signals,
+        "children": [child(one) for one in view.children.values()],
+        "patches": view.patches,
+        "forked_from": None if view.forked_from is None else lineage(view.forked_from),
+        "streams": view.streams,
         "steps": [step(one) for one in view.steps.values()],
         "worker": holder,
         "code": {name: code.get(name) for name in ("module", "qualname", "file")},
     }
+
+
+def lineage(forked: Lineage) -> dict[str, Any]:
+    """Return where a run was forked from."""
+    return {
+        "run_id": forked.run_id,
+        "step": forked.step,
+        "seq": forked.seq,
+        "keep_keys": forked.keys is not None,
+    }
+
+
+def child(view: ChildView) -> dict[str, Any]:
+    """Return a child of a run."""
+    return {"key": view.key, "run_id": view.run_id, "workflow": view.workflow, "status": view.status, "seq": view.seq}
 
 
 def claim(entry: Event) -> dict[str, Any]:
@@ -208,22 +243,72 @@ def refusal(entry: Event) -> dict[str, Any]:
     }
 
 
+def schedule(found: ScheduleRow) -> dict[str, Any]:
+    """Return a schedule; what cannot be understood here of when it fires is left as it is."""
+    policy = decode_policy(found.policy)
+    said: dict[str, Any] = {"cadence": found.cadence.decode("utf-8", "replace"), "start": None, "end": None}
+    fault = found.fault
+    try:
+        when = cadence.decode(found.cadence)
+    except (PerdureError, ValueError, LookupError, TypeError) as error:
+        fault = fault or str(error)
+    else:
+        said = {"cadence": when.describe(), "start": instant(when.start), "end": instant(when.end)}
+    return {
+        "key": found.key,
+        "workflow": found.workflow,
+        "version": found.version,
+        "status": status_of(found),
+        **said,
+        "next_at": instant(found.next_at),
+        "waiting": [instant(one) for one in numbers(found.waiting)],
+        "running": names(found.active),
+        "overlap": policy.overlap,
+        "catch_up": policy.catch_up / 1e6,
+        "jitter": policy.jitter / 1e6,
+        "priority": policy.priority,
+        "tags": policy.tags or {},
+        "input": value(found.payload, found.codec),
+        "revision": found.revision,
+        "created_at": instant(found.created_at),
+        "fault": fault,
+    }
+
+
+def occurrence(found: Occurrence) -> dict[str, Any]:
+    """Return what became of an occurrence, or of several in a row."""
+    return {
+        "at": instant(found.first),
+        "until": instant(found.last),
+        "times": found.times,
+        "outcome": OUTCOMES[found.kind],
+        "decided_at": instant(found.at),
+        "run_id": found.run_id,
+        "reason": found.reason,
+    }
+
+
 def is_open(status: Status) -> bool:
     """Whether a run in this status may still go on by itself."""
     return not status.terminal and status is not Status.BLOCKED
 
 
 __all__ = [
+    "child",
     "claim",
     "event",
     "failure",
     "instant",
     "is_open",
+    "lineage",
+    "occurrence",
     "refusal",
     "refusals",
     "row",
     "run",
+    "schedule",
     "step",
+    "undo",
     "value",
     "worker",
 ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.client import Client
 from perdure.clock import SystemClock
 from perdure.config import default_store
+from perdure.dispatch import Dispatch, check_hooks
 from perdure.errors import StoreGone, WrongState
 from perdure.model.durations import seconds
 from perdure.operations import Operations
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
     from typing import Self
 
+    from perdure.hooks import Hooks
     from perdure.model.clock import Clock
     from perdure.model.durations import Duration
+    from perdure.runtime.host import OnDrift
     from perdure.runtime.run import Run
     from perdure.store.open import Durability
     from perdure.store.protocol import Store
@@ -60,6 +63,8 @@ class Engine(Client):
         heartbeat: Duration = "10s",
         threads: int = 32,
         crash_cap: int = 5,
+        on_drift: OnDrift = "block",
+        hooks: Iterable[Hooks] = (),
         name: str = "",
         namespace: str = "",
         durability: Durability = "disk",
@@ -80,6 +85,9 @@ class Engine(Client):
             heartbeat: how often it is renewed.
             threads: sync steps in execution at once.
             crash_cap: a run whose workers died so often without progress is blocked.
+            on_drift: what becomes of a run whose code calls a step with other arguments than are recorded, or as if a
+                recorded call had moved: "block" it, or "warn" and go on with what is recorded.
+            hooks: who is told of what this engine has committed; see ``perdure.Hooks``.
             name: the worker's name in logs and lists; by default the host's name.
             namespace: runs of other namespaces are not seen.
             durability: "disk" (committed means on disk) or "process" (it survives the process only).
@@ -93,7 +101,9 @@ class Engine(Client):
         self._target = store
         self._definitions = collect(workflows)
         self._tools = tools
-        self._limits = limits(concurrency, lease, heartbeat, threads, crash_cap)
+        self._limits = limits(concurrency, lease, heartbeat, threads, crash_cap, on_drift)
+        self._hooks = check_hooks(hooks)
+        self._dispatch: Dispatch | None = None
         self._name, self._namespace = name, namespace
         self._durability: Durability = durability
         self._clock: Clock = clock or SystemClock()
@@ -154,13 +164,19 @@ class Engine(Client):
                 ended=self._home.waiting.ended,
                 reached=self._reached,
             )
+            if self._hooks:
+                self._dispatch = dispatch = Dispatch(self._hooks, self._store, self._journal)
+                self._journal.told, worker.host.hooks = dispatch.committed, dispatch
             await worker.start(serve=serve)
+            if self._dispatch is not None:
+                self._dispatch.worker("worker_started", worker)
             _ = self._ops  # raises if the store has gone meanwhile, when the worker was not there to be told
             self._worker, self._serves = worker, serve
         except BaseException:
             if worker is not None:
                 worker.abandon()
             try:
+                await self._leave_hooks(worker, 0)
                 await self._leave_tools()
             finally:
                 self._close()
@@ -184,6 +200,7 @@ class Engine(Client):
             left = await worker.stop(drain_s, grace_s)
             self._worker = None
             try:
+                await self._leave_hooks(worker, grace_s)
                 await self._leave_tools()
             finally:
                 if left:
@@ -320,6 +337,17 @@ class Engine(Client):
         if stack is not None:
             await stack.aclose()
 
+    async def _leave_hooks(self, worker: Worker | None, patience: float) -> None:
+        dispatch, self._dispatch = self._dispatch, None
+        if dispatch is None:
+            return
+        if self._journal is not None:
+            self._journal.told = None
+        if worker is not None:
+            worker.host.hooks = None
+            dispatch.worker("worker_stopped", worker)
+        await dispatch.close(patience)
+
     def _gone(self, error: StoreGone) -> None:
         """Nothing can be done any more: tell whoever waits, and let ``serve`` end."""
         logger.critical("%s", error)
@@ -350,7 +378,9 @@ class Engine(Client):
         Returns the runs it had in memory.
         """
         worker, watch, journal = self._worker, self._watch, self._journal
-        self._worker = self._stack = None
+        if self._dispatch is not None:
+            self._dispatch.abandon()
+        self._worker = self._stack = self._dispatch = None
         if watch is not None:
             watch.stop()
         if journal is not None:

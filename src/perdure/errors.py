@@ -134,6 +134,12 @@ class RunNotFound(PerdureError):
     code = "run_not_found"
 
 
+class ScheduleNotFound(PerdureError):
+    """No schedule of this key in the store; fields: key."""
+
+    code = "schedule_not_found"
+
+
 class UnknownWorkflow(PerdureError):
     """No workflow of this name is registered here; fields: workflow."""
 
@@ -173,6 +179,12 @@ class WrongState(PerdureError):
 # -- steps ----------------------------------------------------------------------------------------
 
 
+class StepNotFound(PerdureError):
+    """The run has not come to a step of this key or name; fields: run_id, step, steps (keys of those it came to)."""
+
+    code = "step_not_found"
+
+
 class StepFailed(PerdureError):
     """A step failed with an exception that cannot be rebuilt; fields: type, text, traceback."""
 
@@ -183,6 +195,12 @@ class StepTimeout(PerdureError, TimeoutError):
     """An attempt took longer than the step's timeout; fields: step, timeout (seconds)."""
 
     code = "step_timeout"
+
+
+class SignalTimeout(PerdureError, TimeoutError):
+    """No signal came in the time that a workflow waits for it."""
+
+    code = "signal_timeout"
 
 
 class StepInterrupted(PerdureError):
@@ -277,6 +295,14 @@ class StoreUnsafe(StoreError):
     """Using the store this way could corrupt it: a network file system, a second SQLite library, a forked process."""
 
     code = "store_unsafe"
+
+
+class ContinueAsNew(BaseException):
+    """Ends a workflow's function to go on as a new run. Not an ``Exception``: nobody means to handle it."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(value)
+        self.value = value
 
 
 class RunGone(BaseException):

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+
+from perdure.context import DEFAULT_STREAM, current_run, on_run
+from perdure.errors import Undecodable
+from perdure.model.durations import to_datetime
+from perdure.model.payloads import stream_args
+from perdure.model.records import Kind
+from perdure.operations import signalling
+from perdure.operations.forking import fork
+from perdure.runtime.reports import named
+from perdure.signals import cancellation, message
+from perdure.streams import Emitted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
+    from perdure.model.codec import ValueCodec
     from perdure.model.durations import Duration
     from perdure.model.history import RunView
     from perdure.model.records import Event, RunRow
     from perdure.operations import Operations
+    from perdure.signals import Signal
+    from perdure.streams import Stream
     from perdure.workflow import Workflow
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Waiting(Protocol):
@@ -108,14 +124,73 @@ class Handle(Generic[R]):
         result: R = await home.waiting.result(self, self._workflow, timeout)
         return result
 
-    async def cancel(self, reason: str = "") -> None:
-        """Ask the run to end; at once if nobody executes it, else its workflow sees a cancellation.
+    async def cancel(self, reason: str = "", *, force: bool = False) -> None:
+        """Ask the run to end: its workflow sees a cancellation, wherever it is, cleans up and ends as cancelled.
+
+        A run whose code has not begun, that is blocked, or whose code no living worker has, is ended at once. But one
+        that has something to undo (see ``perdure.saga``) stays asked until a worker with its code comes, and if it is
+        blocked until it is resumed.
+
+        Args:
+            reason: kept with the run and shown.
+            force: end it at once unless a worker executes it at the moment: its code cleans nothing up and undoes
+                nothing, and its log says what was not undone.
 
         Raises:
             RunNotFound: no such run.
             WrongState: it has completed or failed already.
         """
-        await self._home.operations.cancel(self.run_id, reason)
+        if current_run() is not None:
+            on_run(lambda run: run.send(cancellation(reason)._replace(run_id=self.run_id)))
+            return
+        home = self._home
+        await home.operations.cancel(self.run_id, reason, force=force)
+        home.waiting.poke()
+
+    async def signal(
+        self,
+        signal: Signal[T] | str,
+        value: T = None,  # type: ignore[assignment]
+        *,
+        idempotency_key: str | None = None,
+    ) -> bool:
+        """Send the run a signal. Once this returns it is kept, whatever dies: the run has it when it comes to wait.
+
+        In a workflow's own code the signal is sent with the run's next commit.
+
+        Args:
+            signal: the signal, or its name. By name the message's type is checked when the run receives it.
+            value: the message.
+            idempotency_key: a second signal of this name with this key is not sent again.
+
+        Returns:
+            Whether it was sent; False if it had been already.
+
+        Raises:
+            RunNotFound: no such run.
+            WrongState: it has ended.
+            NotSerializable: the message is not of the signal's type, or cannot be stored exactly.
+            DefinitionError: the name, or the idempotency key, is wrong.
+        """
+        what = message(signal, value, idempotency_key)
+        if current_run() is not None:
+            on_run(lambda run: run.send(what._replace(run_id=self.run_id)))
+            return True
+        home = self._home
+        sent = await signalling.send(home.operations, self.run_id, what)
+        home.waiting.poke()
+        return sent
+
+    async def pause(self, reason: str = "") -> None:
+        """Let the run rest until it is resumed: at once, or when the steps that it executes have ended.
+
+        Signals that come meanwhile are kept, and time goes on: what is due by then happens at the resume.
+
+        Raises:
+            RunNotFound: no such run.
+            WrongState: it has ended, or is blocked.
+        """
+        await self._home.operations.pause(self.run_id, reason)
 
     async def resume(self, *, accept_drift: bool = False) -> None:
         """Let a failed, cancelled or blocked run go on from what is recorded.
@@ -128,7 +203,30 @@ class Handle(Generic[R]):
         await home.operations.resume(self.run_id, accept_drift=accept_drift)
         home.waiting.poke()
 
-    async def events(self, *, follow: bool = False, after: int = 0) -> AsyncIterator[Event]:
+    async def fork(self, from_step: str, *, run_id: str | None = None, keep_keys: bool = False) -> Handle[R]:
+        """Make a new run that has recorded what this one had when it came to a step, and does the rest anew.
+
+        This run stays as it is, and may be in any state. The fork has the same input, version, priority and tags.
+
+        Args:
+            from_step: the first step to be done anew: its key, or its name for its first call.
+            run_id: the fork's id; by default a new one. If the very same fork is there already, it is returned.
+            keep_keys: let its steps have this run's idempotency keys, so that what they did is not done twice outside;
+                by default it has keys of its own.
+
+        Raises:
+            RunNotFound: no such run.
+            StepNotFound: the run has not come to such a step; the error names those it has come to.
+            WrongState: the run was cancelled, and had begun to undo what it had done before it came to that step.
+            RunConflict: the fork's id is taken by another run.
+            IntegrityError: what is to be copied is damaged.
+        """
+        home = self._home
+        forked = (await fork(home.operations, self.run_id, from_step, new_id=run_id, keep_keys=keep_keys)).row
+        home.waiting.poke()
+        return Handle(forked.run_id, self._workflow, home, forked.run_key)
+
+    async def events(self, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Event]:
         """Iterate over the run's event log.
 
         Args:
@@ -139,14 +237,73 @@ class Handle(Generic[R]):
         Raises:
             RunNotFound: no such run.
         """
+        async with aclosing(self._pages(follow=follow, after=after)) as pages:
+            async for page in pages:
+                for event in page:
+                    yield event
+
+    @overload
+    def stream(self, stream: Stream[T], /, *, after: int = 0, follow: bool = True) -> AsyncGenerator[Emitted[T]]: ...
+    @overload
+    def stream(
+        self, stream: str = DEFAULT_STREAM, /, *, after: int = 0, follow: bool = True
+    ) -> AsyncGenerator[Emitted[Any]]: ...
+    async def stream(
+        self, stream: Stream[Any] | str = DEFAULT_STREAM, /, *, after: int = 0, follow: bool = True
+    ) -> AsyncGenerator[Emitted[Any]]:
+        """Iterate over the values that the run has emitted to a stream, in order, in whichever process it is executed.
+
+        Every value is committed before it is seen here. To go on elsewhere or later, read on with the ``seq`` of the
+        last one: none is left out and none comes twice. A step that is tried again, or repeated after a crash, may emit
+        the same again; ``attempt`` says which one a value is of.
+
+        Args:
+            stream: the stream's name; or the stream, and the values have its type.
+            after: leave out values up to this seq.
+            follow: go on with new values until the run has completed, failed or been cancelled; else stop at the end.
+
+        Raises:
+            RunNotFound: no such run.
+            DefinitionError: that is no name of a stream.
+            Undecodable: a value does not fit the stream's type; fields: seq.
+            IntegrityError: a large value, kept beside the log, is gone or not what was written.
+        """
+        name, codec = named(stream)
+        wanted = stream_args(name)
+        async with aclosing(self._pages(follow=follow, after=after)) as pages:
+            async for page in pages:
+                for event in page:
+                    if event.kind == Kind.EMITTED and event.args == wanted:
+                        yield await self._emitted(event, name, codec)
+
+    async def _emitted(self, event: Event, stream: str, codec: ValueCodec) -> Emitted[Any]:
+        data = await self._home.operations.payload(event)
+        try:
+            value = codec.decode(data)
+        except Undecodable as misfit:
+            raise Undecodable(
+                f"value {event.seq} of stream {stream!r} of run {self.run_id!r}: {misfit.message}",
+                advice=f"read it by name ({stream!r}) to see what it is, or go on with after={event.seq}",
+                **{**misfit.fields, "seq": event.seq},
+            ) from misfit
+        return Emitted(event.seq, value, event.attempt, event.key or "", to_datetime(event.at))
+
+    async def _pages(self, *, follow: bool, after: int) -> AsyncGenerator[list[Event]]:
+        """Read the log page by page; nothing is held between two pages, however long whoever reads takes."""
         home = self._home
+        run_key: int | None = None
         while True:
             operations, waiting = home.operations, home.waiting
             seen = waiting.changes
-            row = await operations.row(self.run_id)
-            for event in await operations.events(row, after):
-                after = event.seq
-                yield event
+            if run_key is None:
+                row = await operations.row(self.run_id)
+                run_key = row.run_key
+            else:  # this run's, also if another has its id by now
+                row = await operations.row_of(run_key, self.run_id)
+            # The row came first, so what ended the run is in the log by now.
+            while page := await home.operations.page(run_key, after):
+                after = page[-1].seq
+                yield page
             if not follow or row.status.terminal:
                 return
             await waiting.change(seen)

@@ -16,6 +16,7 @@ from perdure.model import ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from datetime import datetime
     from pathlib import Path
     from types import FrameType
     from typing import Unpack
@@ -45,6 +46,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
     run_id: str | None = None,
     store: str | Path | None = None,
     tools: Any = None,
+    deadline: Duration | datetime | None = None,
     retry_failed: bool = True,
     lease: Duration = "30s",
     heartbeat: Duration = "10s",
@@ -66,6 +68,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
         run_id: a stable name for this piece of work; without one, every call is a new run.
         store: where runs live; see ``Engine``.
         tools: what steps find as ``ctx.tools``; see ``Engine``.
+        deadline: how long the run may take, or an instant, if it is created by this call; see ``Engine.enqueue``.
         retry_failed: with False, the error of a run that failed before is raised again.
         lease: see ``Engine``.
         heartbeat: see ``Engine``.
@@ -90,7 +93,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
         clock=clock,
         reached=reached,
     )
-    result: R = await here.result(value, retry_failed=retry_failed)
+    result: R = await here.result(value, deadline=deadline, retry_failed=retry_failed)
     return result
 
 
@@ -106,6 +109,7 @@ def run(  # noqa: PLR0913 - the options of a run
     run_id: str | None = None,
     store: str | Path | None = None,
     tools: Any = None,
+    deadline: Duration | datetime | None = None,
     retry_failed: bool = True,
     lease: Duration = "30s",
     heartbeat: Duration = "10s",
@@ -140,7 +144,7 @@ def run(  # noqa: PLR0913 - the options of a run
     result: R
     with here.heeding_ctrl_c() as interrupted:
         try:
-            result = asyncio.run(here.result(value, retry_failed=retry_failed))
+            result = asyncio.run(here.result(value, deadline=deadline, retry_failed=retry_failed))
         except asyncio.CancelledError:
             if interrupted():
                 raise KeyboardInterrupt from None
@@ -154,7 +158,7 @@ class Here(Engine):
     def __init__(
         self, workflow: Workflow[Any, Any], run_id: str | None, store: str | Path | None, **options: Unpack[HowOptions]
     ) -> None:
-        super().__init__(store, workflows=[workflow], concurrency=1, **options)
+        super().__init__(store, workflows=[workflow], **options)
         self._only = True
         self._workflow = workflow
         self._is_named = run_id is not None
@@ -165,11 +169,19 @@ class Here(Engine):
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def result(self, value: object, *, retry_failed: bool, announced: bool = True) -> Any:
+    async def result(
+        self,
+        value: object,
+        *,
+        deadline: Duration | datetime | None = None,
+        retry_failed: bool,
+        announced: bool = True,
+    ) -> Any:
         """Execute the run and return its result; on cancellation let steps in progress finish, shortly, and say so.
 
         Args:
             value: the workflow's input.
+            deadline: see ``arun``.
             retry_failed: see ``arun``.
             announced: whether stderr is told of a cancellation; not if the caller does that.
         """
@@ -177,7 +189,9 @@ class Here(Engine):
         limits: tuple[float, ...] = ()
         try:
             await self.start()
-            return await self.run(self._workflow, value, run_id=self._run_id, retry_failed=retry_failed)
+            return await self.run(
+                self._workflow, value, run_id=self._run_id, deadline=deadline, retry_failed=retry_failed
+            )
         except asyncio.CancelledError:
             limits = DRAIN, GRACE
             if announced and self._pressed < 2:  # noqa: PLR2004 - whoever has pressed twice is not told to press again

@@ -12,10 +12,13 @@ from perdure.runtime.worker import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
     from pathlib import Path
 
+    from perdure.hooks import Hooks
     from perdure.model.clock import Clock
     from perdure.model.durations import Duration
+    from perdure.runtime.host import OnDrift
     from perdure.store.protocol import Durability
     from perdure.workflow import Workflow
 
@@ -30,6 +33,8 @@ class EngineOptions(TypedDict, total=False):
     heartbeat: Duration
     threads: int
     crash_cap: int
+    hooks: Iterable[Hooks]
+    on_drift: OnDrift
     name: str
     namespace: str
     durability: Durability
@@ -45,12 +50,14 @@ class EnqueueOptions(TypedDict, total=False):
     delay: Duration | None
     priority: int
     tags: Mapping[str, str] | None
+    deadline: Duration | datetime | None
 
 
 class RunOptions(TypedDict, total=False):
     """What ``Engine.run`` takes besides the workflow and its input."""
 
     run_id: str | None
+    deadline: Duration | datetime | None
     retry_failed: bool
 
 
@@ -71,7 +78,9 @@ class HereOptions(RunOptions, HowOptions, total=False):
     store: str | Path | None
 
 
-def limits(concurrency: object, lease: Duration, heartbeat: Duration, threads: object, crash_cap: object) -> Limits:
+def limits(
+    concurrency: object, lease: Duration, heartbeat: Duration, threads: object, crash_cap: object, on_drift: OnDrift
+) -> Limits:
     """Return how a worker works.
 
     Raises:
@@ -90,7 +99,9 @@ def limits(concurrency: object, lease: Duration, heartbeat: Duration, threads: o
             f"the heartbeat ({heartbeat_s:g} s) must be shorter than the lease ({lease_s:g} s)",
             advice="a third of the lease is a good heartbeat",
         )
-    return Limits(concurrency, lease_s, heartbeat_s, threads, crash_cap)
+    if on_drift not in {"block", "warn"}:
+        raise DefinitionError(f"on_drift is 'block' or 'warn', not {on_drift!r}")
+    return Limits(concurrency, lease_s, heartbeat_s, threads, crash_cap, on_drift)
 
 
 def statuses(given: Iterable[Status | str] | Status | str | None) -> list[Status] | None:

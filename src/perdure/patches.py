@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perdure.context import current_fiber, current_run, in_step
+import sys
+
+from perdure.context import current_run, in_step, on_run
 from perdure.errors import NotInRun
 from perdure.model.keys import check_explicit
 
@@ -16,7 +18,8 @@ def patched(name: str) -> bool:
     in it the same name is asked about.
 
     It is a plain call in async and in sync workflows. Outside a run (a unit test of ``workflow.fn``) it is True. When
-    no run in flight is without the mark, the old code and the call can be deleted; a mark nobody asks about is no drift.
+    no run in flight is without the mark, the old code and the call can be deleted: a mark that nobody asks about is no
+    drift.
 
     Args:
         name: what the change is called; another change needs another name.
@@ -31,17 +34,10 @@ def patched(name: str) -> bool:
             f"patched({name!r}) was called in a step, whose body is never executed again once it is recorded",
             advice="just change the step; ask in the workflow if its calls or their order change",
         )
-    run = current_run()
-    if run is None:
+    if current_run() is None:
         return True
-    fiber = current_fiber()
-    return run.patched(name) if fiber is None else fiber.wait(lambda: _patched(name))
-
-
-async def _patched(name: str) -> bool:
-    run = current_run()
-    assert run is not None
-    return run.patched(name)
+    code = sys._getframe(1).f_code
+    return on_run(lambda run: run.patched(name, code))
 
 
 __all__ = ["patched"]

@@ -129,7 +129,7 @@ class _Judge:
                 Verdict.DEPARTS,
                 self.last.seq,
                 f"the log ends with {Kind(self.end.kind).word}, but the code goes on: it {goes_on}",
-                advice="a step was added before the end; use version= for new runs, so that old ones keep their code",
+                advice="a step was added before the end; use patched() or version=, so that old runs keep their code",
             )
         extra = [event for event in self.seen.written if event is not ending]
         difference = self._difference(self.end, ending) or (

@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, ca
 from perdure.context import INJECTED, RunLoopBase, current_task, here
 from perdure.errors import ColourError, DefinitionError, NotInRun, RunGone
 from perdure.model.arguments import Arguments
-from perdure.model.codec import ValueCodec
 from perdure.model.durations import seconds
 from perdure.model.functions import Decorated, Function, examine
 from perdure.model.ids import valid_name
 from perdure.model.keys import check_explicit
 from perdure.model.retry import NO_RETRY, Retry
+from perdure.model.upcasting import check_upcast, value_codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from types import EllipsisType, FrameType
     from typing import Concatenate, Self
 
-    from perdure.context import CurrentRun, Fiber, StepContext
+    from perdure.context import StepContext
+    from perdure.model.codec import ValueCodec
     from perdure.model.durations import Duration
+    from perdure.model.upcasting import Upcast
+    from perdure.protocols import CurrentRun, Fiber
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -102,8 +105,9 @@ def _inner_loop(shown: str) -> NotInRun:
 class _Definition:
     """What all variants of one step share. Two steps are the same if this is the same object."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, upcast: Upcast | None) -> None:
         self.function = function
+        self.upcast = upcast
 
     # Hints are read at the first use, not at definition: they may name classes that are defined later.
 
@@ -117,7 +121,7 @@ class _Definition:
 
     @cached_property
     def result(self) -> ValueCodec:
-        return ValueCodec(self.arguments.hints.returns)
+        return value_codec(self.arguments.hints.returns, self.upcast)
 
     def _arguments(self, *, skip_first: bool) -> Arguments:
         function = self.function
@@ -145,7 +149,14 @@ class Step(Decorated, Generic[P, R]):
     fn: Callable[..., Any]
 
     def __init__(
-        self, function: Function, name: str, retry: Retry, timeout: float | None, *, at_most_once: bool
+        self,
+        function: Function,
+        name: str,
+        retry: Retry,
+        timeout: float | None,
+        upcast: Upcast | None,
+        *,
+        at_most_once: bool,
     ) -> None:
         functools.update_wrapper(cast("Callable[..., Any]", self), function.fn, updated=())
         self.fn = function.fn
@@ -157,7 +168,7 @@ class Step(Decorated, Generic[P, R]):
         self.takes_ctx = function.takes_ctx
         self.key: str | None = None
         self.owner: object | None = None
-        self.definition = _Definition(function)
+        self.definition = _Definition(function, upcast)
         # A method reached without an instance takes it as the first argument. So does a function that reads
         # like a class method: from Python 3.13 on, a classmethod object hands the class over that way.
         self._unbound = function.in_class and function.binds == "instance" and _first_is_cls(function)
@@ -223,6 +234,10 @@ class Step(Decorated, Generic[P, R]):
                 advice=f"write {self._awaited}, or asyncio.run({self.name}(…))",
             )
         return cast("R", self.invoke(args, kwargs, None))
+
+    def bound(self, args: tuple[Any, ...]) -> tuple[Self, tuple[Any, ...]]:
+        """Return the step and the arguments of a call; a method reached without an instance takes it from them."""
+        return (self._bind_first(args), args[1:]) if self._unbound else (self, args)
 
     async def _later(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
         return cast("R", self.invoke(args, kwargs, None))
@@ -367,6 +382,7 @@ def step(
     retry: Retry | None = None,
     timeout: Duration | None = None,
     at_most_once: bool = False,
+    upcast: Upcast | None = None,
 ) -> StepDecorator: ...
 def step(
     fn: Callable[..., Any] | None = None,
@@ -376,6 +392,7 @@ def step(
     retry: Retry | None = None,
     timeout: Duration | None = None,
     at_most_once: bool = False,
+    upcast: Upcast | None = None,
 ) -> Any:
     """Make a function a step: inside a workflow its outcome is recorded, and never computed twice.
 
@@ -385,17 +402,19 @@ def step(
         retry: how often and when to try again after a failure; by default one attempt.
         timeout: how long each attempt may take (timedelta, "30s" or seconds); by default for ever.
         at_most_once: never begin the body again, not even after a crash (then ``StepInterrupted`` is raised).
+        upcast: makes of a recorded result that does not fit the function's return type any more one that does. It gets
+            the recorded JSON as plain data, and what it returns is validated.
 
     Raises:
         DefinitionError: the function or an option cannot be used.
     """
 
     def decorate(fn: object, /) -> Step[..., Any]:
-        return _make_step(fn, name, retry, timeout, at_most_once=at_most_once, frame=sys._getframe(1))
+        return _make_step(fn, name, retry, timeout, upcast, at_most_once=at_most_once, frame=sys._getframe(1))
 
     if fn is None:
         return decorate
-    return _make_step(fn, name, retry, timeout, at_most_once=at_most_once, frame=sys._getframe(1))
+    return _make_step(fn, name, retry, timeout, upcast, at_most_once=at_most_once, frame=sys._getframe(1))
 
 
 def _make_step(
@@ -403,6 +422,7 @@ def _make_step(
     name: str | None,
     retry: Retry | None,
     timeout: Duration | None,
+    upcast: Upcast | None,
     *,
     at_most_once: bool,
     frame: FrameType,
@@ -412,7 +432,7 @@ def _make_step(
     policy, limit = _retry(retry), _timeout(timeout)
     _check_at_most_once(name, policy, at_most_once=at_most_once)
     cls = AsyncStep if function.is_async else SyncStep
-    return cls(function, name, policy, limit, at_most_once=at_most_once)
+    return cls(function, name, policy, limit, check_upcast(upcast), at_most_once=at_most_once)
 
 
 def chosen_name(name: object, function: Function, what: str) -> str:

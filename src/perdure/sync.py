@@ -13,30 +13,39 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from perdure import combine
+from perdure import combine, signals
 from perdure import engine as _engine
-from perdure.context import current_fiber, current_run
+from perdure.context import DEFAULT_STREAM, MISSING, current_fiber, current_run
 from perdure.errors import ColourError, NotInRun
 from perdure.here import run
 from perdure.model.durations import seconds
 from perdure.portal import Portal
+from perdure.saga import SyncSaga
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
     from typing import Self, Unpack
 
-    from perdure.context import Fiber
     from perdure.handle import Handle as AsyncHandle
     from perdure.model.durations import Duration
     from perdure.model.history import RunView
     from perdure.model.records import Event, RunRow, Status
     from perdure.operations import Runs as AsyncRuns
+    from perdure.operations import Tally
     from perdure.options import EngineOptions, EnqueueOptions, RunOptions
+    from perdure.protocols import Fiber
+    from perdure.schedules import OccurrenceView, ScheduleOptions, ScheduleView
+    from perdure.schedules import ScheduleHandle as AsyncScheduleHandle
+    from perdure.schedules import Schedules as AsyncSchedules
+    from perdure.signals import Signal
     from perdure.store.protocol import Store
+    from perdure.streams import Emitted, Stream
     from perdure.workflow import Workflow
 
 T = TypeVar("T")
+D = TypeVar("D")
 R = TypeVar("R")
 InputT = TypeVar("InputT")
 
@@ -66,6 +75,21 @@ def parallel(*thunks: Callable[[], T]) -> list[T]:
             return [future.result() for future in [pool.submit(thunk) for thunk in thunks]]
     results: Any = fiber.wait(lambda: combine.parallel(*[fiber.branch(thunk) for thunk in thunks]))
     return list(results)
+
+
+@overload
+def receive(signal: Signal[T], *, timeout: Duration | None = None) -> T: ...
+@overload
+def receive(signal: Signal[T], *, timeout: Duration, default: D) -> T | D: ...
+def receive(signal: Signal[Any], *, timeout: Duration | None = None, default: Any = MISSING) -> Any:
+    """Wait for the next message of a signal in a sync workflow, like ``await signal.wait(…)`` in an async one.
+
+    Raises:
+        SignalTimeout: no message came in time, and no default is given.
+        ColourError: called in an async workflow.
+        NotInRun: called outside a workflow's code.
+    """
+    return signals.receive(signal, None if timeout is None else seconds(timeout, what="timeout"), default)
 
 
 class Branch(Generic[T]):
@@ -135,6 +159,14 @@ async def _wait(tasks: list[asyncio.Task[Any]], timeout: float | None, return_wh
         await asyncio.wait(tasks, timeout=timeout, return_when=return_when)
 
 
+def saga() -> SyncSaga:
+    """Undo what a sync workflow has done if it fails or is cancelled half-way.
+
+    ``with saga() as undo:`` is a block; see ``perdure.saga``.
+    """
+    return SyncSaga()
+
+
 def _fiber(what: str) -> Fiber | None:
     fiber = current_fiber()
     if fiber is None and current_run() is not None:
@@ -181,17 +213,42 @@ class Handle(Generic[R]):
         """Wait until the run has ended and return its result, or raise what it ended with."""
         return self._portal.call(self._handle.result(timeout))
 
-    def cancel(self, reason: str = "") -> None:
-        """Ask the run to end."""
-        self._portal.call(self._handle.cancel(reason))
+    def cancel(self, reason: str = "", *, force: bool = False) -> None:
+        """Ask the run to end; see ``perdure.Handle.cancel``."""
+        self._portal.call(self._handle.cancel(reason, force=force))
+
+    def signal(self, signal: Signal[T] | str, value: Any = None, *, idempotency_key: str | None = None) -> bool:
+        """Send the run a signal; False if that was done already, under the same idempotency key."""
+        return self._portal.call(self._handle.signal(signal, value, idempotency_key=idempotency_key))
+
+    def pause(self, reason: str = "") -> None:
+        """Let the run rest until it is resumed."""
+        self._portal.call(self._handle.pause(reason))
 
     def resume(self, *, accept_drift: bool = False) -> None:
         """Let a failed, cancelled or blocked run go on."""
         self._portal.call(self._handle.resume(accept_drift=accept_drift))
 
+    def fork(self, from_step: str, *, run_id: str | None = None, keep_keys: bool = False) -> Handle[R]:
+        """Make a new run that does anew what comes after a step of this one; see ``perdure.Handle.fork``."""
+        forked = self._handle.fork(from_step, run_id=run_id, keep_keys=keep_keys)
+        return Handle(self._portal.call(forked), self._portal)
+
     def events(self, *, follow: bool = False, after: int = 0) -> Iterator[Event]:
         """Iterate over the run's event log; see ``perdure.Handle.events``."""
         return self._portal.iterate(self._handle.events(follow=follow, after=after))
+
+    @overload
+    def stream(self, stream: Stream[T], /, *, after: int = 0, follow: bool = True) -> Iterator[Emitted[T]]: ...
+    @overload
+    def stream(
+        self, stream: str = DEFAULT_STREAM, /, *, after: int = 0, follow: bool = True
+    ) -> Iterator[Emitted[Any]]: ...
+    def stream(
+        self, stream: Stream[Any] | str = DEFAULT_STREAM, /, *, after: int = 0, follow: bool = True
+    ) -> Iterator[Emitted[Any]]:
+        """Iterate over the values that the run has emitted to a stream; see ``perdure.Handle.stream``."""
+        return self._portal.iterate(self._handle.stream(stream, after=after, follow=follow))
 
 
 class Engine:
@@ -285,9 +342,13 @@ class Engine:
         run_ids: Sequence[str] | None = None,
         delay: Duration | None = None,
         priority: int = 0,
+        tags: Mapping[str, str] | None = None,
+        deadline: Duration | datetime | None = None,
     ) -> list[Handle[R]]:
         """Create many runs, or find those that are there; see ``perdure.Engine.enqueue_many``."""
-        many = self._engine.enqueue_many(workflow, values, run_ids=run_ids, delay=delay, priority=priority)
+        many = self._engine.enqueue_many(
+            workflow, values, run_ids=run_ids, delay=delay, priority=priority, tags=tags, deadline=deadline
+        )
         return [Handle(handle, self._portal) for handle in self._portal.call(many)]
 
     @overload
@@ -311,13 +372,99 @@ class Engine:
         *,
         status: Iterable[Status | str] | Status | str | None = None,
         workflow: Workflow[Any, Any] | str | None = None,
+        tags: Mapping[str, str] | None = None,
+        codeless: bool | None = None,
     ) -> Runs:
-        """Return the runs, newest first: to iterate over, or to read by ``page``; see ``perdure.Engine.runs``."""
+        """Return the runs, newest first: to iterate over, or to do something to; see ``perdure.Engine.runs``."""
 
         async def runs() -> AsyncRuns:
-            return self._engine.runs(status=status, workflow=workflow)
+            return self._engine.runs(status=status, workflow=workflow, tags=tags, codeless=codeless)
 
         return Runs(self._portal.call(runs()), self._portal)
+
+    # -- schedules
+
+    @overload
+    def schedule(self, workflow: Workflow[None, R], /, **options: Unpack[ScheduleOptions]) -> ScheduleHandle[R]: ...
+    @overload
+    def schedule(
+        self, workflow: Workflow[InputT, R], value: InputT, /, **options: Unpack[ScheduleOptions]
+    ) -> ScheduleHandle[R]: ...
+    def schedule(
+        self, workflow: Workflow[Any, R], value: Any = None, /, **options: Unpack[ScheduleOptions]
+    ) -> ScheduleHandle[R]:
+        """Define a recurring run; options as for ``perdure.Engine.schedule``."""
+        return ScheduleHandle(self._portal.call(self._engine.schedule(workflow, value, **options)), self._portal)
+
+    def unschedule(self, key: str) -> bool:
+        """Remove a schedule for the whole fleet; returns whether it was there. Its runs stay."""
+        return self._portal.call(self._engine.unschedule(key))
+
+    def get_schedule(self, key: str, workflow: Workflow[Any, R] | None = None) -> ScheduleHandle[R]:
+        """Return a handle on a schedule; reads nothing."""
+
+        async def get() -> AsyncScheduleHandle[R]:
+            return self._engine.get_schedule(key, workflow)
+
+        return ScheduleHandle(self._portal.call(get()), self._portal)
+
+    def schedules(self) -> Iterator[ScheduleView]:
+        """Iterate over the schedules, by key."""
+
+        async def schedules() -> AsyncSchedules:
+            return self._engine.schedules()
+
+        return self._portal.iterate(aiter(self._portal.call(schedules())))
+
+
+class ScheduleHandle(Generic[R]):
+    """A handle on a schedule whose methods block; see ``perdure.ScheduleHandle``."""
+
+    __slots__ = ("_handle", "_portal")
+
+    def __init__(self, handle: AsyncScheduleHandle[R], portal: Portal) -> None:
+        self._handle = handle
+        self._portal = portal
+
+    def __repr__(self) -> str:
+        return repr(self._handle)
+
+    @property
+    def key(self) -> str:
+        """The schedule's key."""
+        return self._handle.key
+
+    def view(self) -> ScheduleView:
+        """Return the schedule as it is."""
+        return self._portal.call(self._handle.view())
+
+    def next(self, count: int = 1) -> list[datetime]:
+        """Return when it will fire the next ``count`` times."""
+        return self._portal.call(self._handle.next(count))
+
+    def last(self) -> OccurrenceView | None:
+        """Return what became of its latest occurrence; None if none was due yet."""
+        return self._portal.call(self._handle.last())
+
+    def history(self, limit: int = 100) -> list[OccurrenceView]:
+        """Return what became of its latest occurrences, latest first."""
+        return self._portal.call(self._handle.history(limit))
+
+    def pause(self) -> None:
+        """Let it fire no more until it is resumed."""
+        self._portal.call(self._handle.pause())
+
+    def resume(self) -> None:
+        """Let it go on with what comes next."""
+        self._portal.call(self._handle.resume())
+
+    def trigger(self) -> Handle[R]:
+        """Start a run of it now."""
+        return Handle(self._portal.call(self._handle.trigger()), self._portal)
+
+    def remove(self) -> bool:
+        """Remove it for everybody; returns whether it was there."""
+        return self._portal.call(self._handle.remove())
 
 
 class Runs:
@@ -334,5 +481,28 @@ class Runs:
         """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last."""
         return self._portal.call(self._runs.page(cursor, limit=limit))
 
+    def cancel(self, reason: str = "", *, force: bool = False) -> Tally:
+        """Cancel those that have not ended."""
+        return self._portal.call(self._runs.cancel(reason, force=force))
 
-__all__ = ["Branch", "Engine", "Handle", "Runs", "parallel", "run", "sleep", "submit", "wait"]
+    def signal(self, signal: Signal[T] | str, value: Any = None, *, idempotency_key: str | None = None) -> Tally:
+        """Send a signal to those that have not ended."""
+        return self._portal.call(self._runs.signal(signal, value, idempotency_key=idempotency_key))
+
+    def pause(self, reason: str = "") -> Tally:
+        """Let those rest that have not ended and are not blocked."""
+        return self._portal.call(self._runs.pause(reason))
+
+    def resume(self, *, accept_drift: bool = False) -> Tally:
+        """Let those go on that have failed, were cancelled, or are blocked or paused."""
+        return self._portal.call(self._runs.resume(accept_drift=accept_drift))
+
+    def fork(self, from_step: str, *, suffix: str | None = None, keep_keys: bool = False) -> Tally:
+        """Fork each of them from a step; each fork is named after its origin, with ``suffix``."""
+        return self._portal.call(self._runs.fork(from_step, suffix=suffix, keep_keys=keep_keys))
+
+
+__all__ = [
+    "Branch", "Engine", "Handle", "Runs", "ScheduleHandle", "parallel", "receive", "run", "saga", "sleep", "submit",
+    "wait",
+]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.errors import EngineNotOpen, WrongState
 from perdure.model.durations import seconds
 from perdure.model.records import Kind, Status
-from perdure.operations import WentOn
+from perdure.operations import Continued, WentOn
 from perdure.runtime.watch import TICK
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Home:
     Attributes:
         loop: the loop that everything lives on while it is open.
         fault: why nothing can be done any more, if so.
+        since: when it was opened for the first time, µs.
     """
 
     def __init__(self) -> None:
@@ -45,10 +46,12 @@ class Home:
         self._waiters: Waiters | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.fault: StoreGone | None = None
+        self.since = 0
 
     def enter(self, loop: asyncio.AbstractEventLoop, operations: Operations, waiters: Waiters) -> None:
         """Be open."""
         self.loop, self._operations, self._waiters, self.fault = loop, operations, waiters, None
+        self.since = self.since or operations.store.now()
 
     def leave(self) -> None:
         """Be open no more, and tell whoever waits."""
@@ -156,6 +159,8 @@ class Waiters:
         while True:
             try:
                 return await self._next_end(handle, workflow, operations)
+            except Continued:
+                handle.run_key = None
             except WentOn:
                 continue  # resumed, between its end and the look at it
 

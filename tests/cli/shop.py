@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from perdure import INJECTED, Engine, Retry, StepContext, parallel, sleep, step, workflow
+from perdure import INJECTED, Engine, Retry, StepContext, emit, parallel, sleep, step, workflow
 
 
 class Order(BaseModel):
@@ -52,8 +52,10 @@ async def pack(order: Order) -> bytes:
 
 
 @step
-async def hold(order: Order) -> str:
+async def hold(order: Order, *, ctx: StepContext[object] = INJECTED) -> str:
     leave(f"hold {order.id}")
+    ctx.emit(f"holding {order.id}", "held")
+    ctx.progress("holding on")
     while not done("hold"):  # noqa: ASYNC110 - another process says when
         await asyncio.sleep(0.005)
     return "held"
@@ -101,6 +103,20 @@ def plain() -> int:
 @workflow
 async def tooled(what: str) -> str:
     return await ask(what)
+
+
+@step
+async def recite(number: int, *, ctx: StepContext[object] = INJECTED) -> None:
+    for n in range(number):
+        ctx.emit(f"line {n}\n", "lines")
+    if number < 0:
+        ctx.emit("x" * 100_000, "lines")
+
+
+@workflow
+async def tell(number: int) -> None:
+    emit({"is": "a beginning"})
+    await recite(number)
 
 
 TOOLS = {"colour": "green"}

@@ -107,6 +107,8 @@ class TestBuilds:
         assert "no worker has its code" in perdure("runs").stdout
         told = {one["run_id"]: one["codeless"] for one in lines(perdure("runs", "--json"))}
         assert told == {"lost": True, "served": False, "done": False}
+        assert [one["run_id"] for one in lines(perdure("runs", "--json", "--codeless"))] == ["lost"]
+        assert perdure("runs", "--codeless", "--status", "completed").stdout == "no runs like that\n"
         assert "none has the code for it: greet" in perdure("show", "lost").stdout
         assert "the code" not in perdure("show", "served").stdout
         assert json.loads(perdure("show", "lost", "--json").stdout)["codeless"] is True

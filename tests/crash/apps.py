@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from perdure import INJECTED, Retry, StepContext, parallel, sleep, step, workflow
+from perdure import INJECTED, Failure, Retry, Signal, StepContext, emit, parallel, saga, sleep, step, workflow
 from perdure.workflow import Workflow
 from tests.crash import outcomes
 from tests.crash.ledger import Ledger
@@ -120,6 +120,11 @@ async def plain(n: int) -> int:
 @workflow
 async def short(n: int) -> int:
     return await plain(n)
+
+
+@workflow
+async def told() -> int:
+    return await arrive(1)
 
 
 # -- steps that take their time ------------------------------------------------------------------
@@ -362,6 +367,15 @@ async def nap(seconds: float) -> str:
     return "awake"
 
 
+word = Signal[str]("word")
+
+
+@workflow
+async def listening(n: int) -> str:
+    await depart(n)
+    return await word.wait()
+
+
 # -- texts ---------------------------------------------------------------------------------------
 
 
@@ -402,10 +416,84 @@ async def raises_text(point: int) -> None:
     await complain(chr(point))
 
 
+# -- what is taken is given back -----------------------------------------------------------------
+
+
+@step
+async def take(thing: int, *, ctx: Ctx = INJECTED) -> int:
+    begin(ctx)
+    ctx.tools.ledger.write("taken", ctx.run_id, str(thing), ctx.attempt, ctx.idempotency_key)
+    return thing
+
+
+@step
+async def give_back(thing: int, *, ctx: Ctx = INJECTED) -> None:
+    begin(ctx)
+    ctx.tools.ledger.write("given back", ctx.run_id, str(thing), ctx.attempt, ctx.idempotency_key)
+
+
+@step
+async def hear(failure: Failure, *, ctx: Ctx = INJECTED) -> None:
+    begin(ctx)
+    ctx.tools.ledger.write("heard", ctx.run_id, failure.message, ctx.attempt, ctx.idempotency_key)
+
+
+@workflow(on_failure=hear)
+async def takes_and_fails(things: int) -> None:
+    """Takes things, one after the other, and then something fails."""
+    async with saga() as undo:
+        for thing in range(things):
+            undo.push(give_back, thing)
+            await take(thing)
+        await complain("enough")
+
+
+@workflow(on_failure=hear)
+async def takes_and_waits(things: int) -> None:
+    """Takes things, and waits at the gate with them."""
+    async with saga() as undo:
+        for thing in range(things):
+            undo.push(give_back, thing)
+            await take(thing)
+        await wait_at_gate(things)
+
+
+# -- a story, told while it happens --------------------------------------------------------------
+
+
+@step
+async def narrate(chapter: int, n: int, *, ctx: Ctx = INJECTED) -> int:
+    """Tell a chapter; the first telling of the first one stops halfway, for good."""
+    begin(ctx)
+    stops = chapter == 0 and ctx.last_progress is None
+    for i in range(n):
+        if stops and i == n // 2:
+            ctx.progress("halfway")
+            await asyncio.Event().wait()
+        ctx.emit([chapter, i], "story")
+        await asyncio.sleep(0.002)
+    end(ctx)
+    return n
+
+
+@workflow
+async def narrating(n: int) -> int:
+    told = 0
+    for chapter in range(3):
+        emit(chapter, "chapters")
+        told += await narrate(chapter, n)
+    return told
+
+
 WORKFLOWS: list[Workflow[Any, Any]] = [
+    listening,
+    takes_and_fails,
+    takes_and_waits,
+    narrating,
     journey,
     five,
     short,
+    told,
     gated,
     deaf,
     tidy,

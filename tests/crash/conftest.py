@@ -11,7 +11,7 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.fixture
-def crew(tmp_path: Path, new_store: Callable[[], str]) -> Iterator[Crew]:
-    crew = Crew(tmp_path, new_store())
+def crew(tmp_path: Path, made_store: Callable[[], str]) -> Iterator[Crew]:
+    crew = Crew(tmp_path, made_store())
     yield crew
     crew.close()

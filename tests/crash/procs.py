@@ -160,6 +160,15 @@ class Crew:
 
         asyncio.run(cancel())
 
+    def pause(self, run_id: str) -> None:
+        """Pause a run, from this process."""
+
+        async def pause() -> None:
+            async with Engine(self.store).client() as client:
+                await client.get(run_id).pause()
+
+        asyncio.run(pause())
+
     def outcome(self, run_id: str, timeout: float = PATIENCE) -> Any:
         """Wait for a run and return its result, or raise what it ended with."""
 

@@ -62,14 +62,36 @@ async def _enqueue_stranger(crew: Crew) -> None:
         await client.enqueue(stranger, 1, run_id="stranger")
 
 
-@pytest.mark.parametrize(("name", "status"), [("nap", Status.SLEEPING), ("retried", Status.RETRYING)])
-def test_a_waiting_run_is_cancelled_at_once(crew: Crew, name: str, status: Status) -> None:
-    crew.worker()
+WAITING = [("nap", Status.SLEEPING), ("retried", Status.RETRYING), ("listening", Status.WAITING)]
+
+
+@pytest.mark.parametrize("has_code", [True, False], ids=["with a worker", "codeless"])
+@pytest.mark.parametrize(("name", "status"), WAITING)
+def test_a_waiting_run_is_cancelled_although_nothing_else_would_ever_wake_it(
+    crew: Crew, name: str, status: Status, has_code: bool
+) -> None:
+    worker = crew.worker()
     crew.enqueue(name, 50, "r")
     while crew.row("r").status is not status:
         crew.ledger.until_said("begin")
+    if not has_code:
+        worker.terminate()
+        ended(worker)
     crew.cancel("r", "enough")
-    assert crew.row("r").status is Status.CANCELLED
+    if not has_code:
+        assert crew.row("r").status is Status.CANCELLED
+    cancelled(crew, "r", "enough")
+    assert ("cancel_delivered" in crew.kinds("r")) is has_code
+
+
+def test_a_paused_run_is_cancelled_by_the_worker_that_has_its_code(crew: Crew) -> None:
+    crew.worker()
+    crew.enqueue("listening", 1, "r")
+    while crew.row("r").status is not Status.WAITING:
+        crew.ledger.until_said("begin")
+    crew.pause("r")
+    assert crew.row("r").status is Status.PAUSED
+    crew.cancel("r", "enough")
     cancelled(crew, "r", "enough")
 
 

@@ -44,11 +44,12 @@ def test_what_a_draining_worker_gives_back_is_picked_up_at_once(crew: Crew) -> N
     audit(crew, "r", crew.ledger.entries())
 
 
+@pytest.mark.slow
 def test_deploys_use_up_no_attempt_and_count_as_no_crash(crew: Crew) -> None:
     for name in ("gated", "deaf"):
         crew.enqueue(name, 1, name)
     for n in range(1, 7):
-        worker = crew.worker(drain=0, grace=0.05)
+        worker = crew.worker(drain=0, grace=0.3)
         crew.ledger.until_said("begin", n, run="gated", key="wait_at_gate#1")
         crew.ledger.until_said("begin", n, run="deaf", key="wait_at_gate_deaf#1")
         worker.terminate()

@@ -17,6 +17,7 @@ from tests.crash.procs import Crew, audit, ended
 
 pytestmark = pytest.mark.crash
 CLOCK = SystemClock()
+STORM = bool(os.environ.get("PERDURE_STORM"))
 RUNS = [f"r{n}" for n in range(400)]
 
 
@@ -41,13 +42,14 @@ def test_workers_share_a_store_without_a_failure_or_a_repeat(crew: Crew, workers
     assert [ended(process) for process in fleet] == [0] * workers
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_workers_are_killed_and_replaced_at_random_and_every_run_completes(crew: Crew) -> None:
     # Killed ten times a second, an innocent run may well see five holders die in a row: hence the high cap.
     chance = random.Random(7)  # noqa: S311 - repeatable on purpose
     fleet = [crew.worker(up=False, concurrency=10, crash_cap=100) for _ in range(4)]
     crew.enqueue("slow", 0, *RUNS[:200])
-    kills = 100 if os.environ.get("PERDURE_STORM") else 12
+    kills = 100 if STORM else 12
     for n in range(kills):
         crew.ledger.until_said("begin", 240 * (n + 1) // kills)
         time.sleep(chance.random() / 20)
@@ -61,13 +63,14 @@ def test_workers_are_killed_and_replaced_at_random_and_every_run_completes(crew:
     print(f"{kills} kills, {len([e for e in entries if e.what == 'begin']) - 800} bodies ran again")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_six_workers_that_find_fifty_orphans_at_one_instant_run_each_of_them_once(
-    tmp_path: Path, new_store: Callable[[], str]
+    tmp_path: Path, database: str, made_store: Callable[[], str]
 ) -> None:
     orphans = [f"r{n}" for n in range(50)]
-    for turn in range(20 if os.environ.get("PERDURE_STORM") else 3):
-        crew = Crew(tmp_path / str(turn), new_store())
+    for turn in range(20 if STORM else 1 if database == "postgres" else 3):
+        crew = Crew(tmp_path / str(turn), made_store())
         first = crew.worker()
         crew.enqueue("gated", 0, *orphans)
         crew.ledger.until_said("begin", 50, key="wait_at_gate#1")
@@ -105,6 +108,7 @@ def test_an_orphan_is_found_though_its_worker_has_a_namesake_or_no_row(crew: Cre
     audit(crew, "orphan", crew.ledger.entries())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_that_kills_its_workers_is_blocked_and_the_innocent_complete(crew: Crew) -> None:
     innocent = [f"r{n}" for n in range(50)]
@@ -112,18 +116,20 @@ def test_a_run_that_kills_its_workers_is_blocked_and_the_innocent_complete(crew:
     crew.enqueue("killer", 0, "killer")
     crew.enqueue("slow", 0, *innocent[25:])
     deaths = 0
-    worker = crew.worker(up=False)
+    brief = {"lease": 0.6, "heartbeat": 0.2}  # there is one worker at a time, and nobody to take it for dead too soon
+    worker = crew.worker(up=False, **brief)
     while crew.row("killer").status is not Status.BLOCKED:
         worker.join(0.02)
         if worker.exitcode is not None:
             deaths += 1
             assert deaths <= 5, "the killer goes on killing"
-            worker = crew.worker(up=False)
+            worker = crew.worker(up=False, **brief)
     rows = crew.all_ended(*innocent)
     assert {row.status for row in rows.values()} == {Status.COMPLETED}
     assert all("run_blocked" not in crew.kinds(run_id) for run_id in innocent)
     row = crew.row("killer")
     assert "died 5 times in a row" in (row.reason or "")
     assert len(crew.ledger.entries("begin", run="killer")) == 5
+    entries = crew.ledger.entries()
     for run_id in innocent:
-        audit(crew, run_id, crew.ledger.entries())
+        audit(crew, run_id, entries)

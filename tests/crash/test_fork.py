@@ -36,6 +36,7 @@ def _check_integrity(crew: Any) -> None:
     crew.ledger.write("integrity", key=str(connection.execute("PRAGMA integrity_check").get))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(ROUNDS + 100)
 def test_children_forked_beside_an_engine_use_the_store_by_themselves(crew: Crew) -> None:
     process = crew.start(_parent, crew)

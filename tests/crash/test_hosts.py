@@ -49,6 +49,7 @@ def two(tmp_path: Path, servers: Own) -> Iterator[Two]:
         crew.close()
 
 
+@pytest.mark.slow
 def test_who_was_cut_off_past_its_lease_writes_nothing_more_and_goes_on_as_a_new_worker(two: Two) -> None:
     crew, (far, near) = two.crew, two.hosts
     cut_off = two.worker(far)
@@ -76,6 +77,7 @@ def test_who_was_cut_off_past_its_lease_writes_nothing_more_and_goes_on_as_a_new
     assert {entry.pid for entry in crew.ledger.entries("begin", run="next")} == {cut_off}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_runs_under_way_on_a_host_that_is_cut_off_and_mended_end_once(two: Two) -> None:
     crew, (far, near) = two.crew, two.hosts
@@ -110,6 +112,7 @@ def _log(crew: Crew, pid: int) -> str:
     return crew.log(next(one for one in crew.processes if one.pid == pid))
 
 
+@pytest.mark.slow
 def test_a_worker_that_stops_in_the_middle_of_a_transaction_keeps_nobody_else_waiting(tmp_path, servers: Own) -> None:
     server = servers.server()
     crew = Crew(tmp_path, server.url("stopped"))

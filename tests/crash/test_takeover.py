@@ -20,6 +20,7 @@ def show(what: str, seconds: list[float]) -> None:
     print(f"{what}: median {median(ms):.0f} ms, p99 {ms[-1]:.0f} ms of {len(ms)}")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_live_worker_takes_over_from_a_killed_one_within_the_blink_of_an_eye(crew: Crew) -> None:
     kills = 200 if os.environ.get("PERDURE_STORM") else 5 if is_postgres(crew.store) else 20
@@ -47,6 +48,7 @@ def test_a_live_worker_takes_over_from_a_killed_one_within_the_blink_of_an_eye(c
     assert median(took) < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_fresh_call_takes_over_from_a_killed_one_at_once(crew: Crew) -> None:
     took: list[float] = []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from functools import reduce
+from types import CodeType
 from typing import TYPE_CHECKING
 
 import pytest
 
-from perdure.model.builds import build_of_all
+from perdure.model.builds import build_of_all, codes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,14 +48,20 @@ class Receipt:
 def rounded(n: int) -> int:
     return n // RATE
 
-@step
+@step(upcast=lambda old: old_charge(old))
 async def charge(order: Order) -> Receipt:
     return Receipt(rounded(order.total()) + models.second(1))
 
 def unused() -> int:
     return 1
 
-@workflow
+def old_charge(old: int) -> Receipt:
+    return Receipt(old)
+
+def old_order(old: list[int]) -> Order:
+    return Order(lines=[Line(size=one) for one in old])
+
+@workflow(upcast=old_order)
 async def fulfil(order: Order) -> Receipt:
     '''Sell.'''
     if Colour.RED in KINDS or STARTED is None:
@@ -122,12 +129,38 @@ def test_it_is_the_same_in_every_process_and_for_what_changes_nothing(built: Cal
         ("def helper() -> int:\n    return 1", "def helper() -> int:\n    return 2"),
         ("return n + 2", "return n + 3"),
         ("if Colour.RED", "if not Colour.RED"),
+        ("return Receipt(old)", "return Receipt(old + 1)"),
     ],
 )
 def test_what_a_workflow_reaches_changes_it(built: Callable[..., list[str]], change: Change) -> None:
     before, after = built(), built(change)
     assert before[0] != after[0]
     assert before[1] != after[1], "the other workflow reaches it through the first"
+
+
+def test_what_makes_old_inputs_fit_is_part_of_the_workflow_that_takes_them(built: Callable[..., list[str]]) -> None:
+    before, after = built(), built(("Line(size=one)", "Line(size=-one)"))
+    assert before[0] != after[0]
+    assert built(("(upcast=old_order)", ""))[0] not in {before[0], after[0]}
+
+
+def reached() -> str:
+    return "".join(sorted(one for one in "ba"))
+
+
+def not_reached() -> str:
+    return "c"
+
+
+def test_the_code_that_a_build_is_made_of_is_known() -> None:
+    def root() -> str:
+        return reached()
+
+    codes = codes_of(root)
+    inner = next(one for one in reached.__code__.co_consts if isinstance(one, CodeType))
+    assert {root.__code__, reached.__code__, inner} <= codes
+    assert not_reached.__code__ not in codes
+    assert not_reached.__code__ in codes_of(root, not_reached)
 
 
 def test_an_engine_has_one_build_for_all_its_workflows() -> None:

@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from perdure.context import RunContext, RunLoopBase, StepLike, WorkflowLike, entered
+from perdure.context import RunContext, RunLoopBase, entered
+from perdure.protocols import StepLike, WorkflowLike
 
 T = TypeVar("T")
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
@@ -38,8 +39,8 @@ class TinyRun:
 
         return outcome()
 
-    async def call_workflow(self, workflow: WorkflowLike, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
-        self.asked.append((workflow.name, args, kwargs))
+    async def call_workflow(self, workflow: WorkflowLike, args: tuple[Any, ...], /) -> Any:
+        self.asked.append((workflow.name, args, {}))
 
     def now(self) -> dt.datetime:
         return NOON

@@ -22,9 +22,11 @@ WIDTH = 100
 
 GROUPS = {
     "Define": "step workflow Retry RetryAfter volatile",
-    "Run": "run arun Engine Handle Status",
-    "In a workflow": "parallel map sleep sleep_until now random uuid4 is_replaying run_context RunContext",
+    "Run": "run arun Engine Handle Runs Tally Status",
+    "In a workflow": "parallel map sleep sleep_until patched now random uuid4 is_replaying run_context RunContext",
+    "Recur": "ScheduleHandle ScheduleView OccurrenceView",
     "In a step": "step_context StepContext INJECTED",
+    "Watch": "Stream Emitted emit Hooks Notice WorkerNotice",
     "Modules and errors": "sync errors PerdureError",
 }
 
@@ -43,9 +45,13 @@ TOLD = {
     "volatile": "Marks parameters of steps that may differ on replay: `trace: Annotated[str, volatile]`. They are "
     "recorded, and never compared.",
 }
-INTERNAL = {"Handle": {"__init__"}, "StepContext": {"__init__"}, "RunContext": {"__init__"}}
-"""Made by Perdure, not by users."""
-HELD = {"Engine": "engine", "Handle": "handle", "StepContext": "ctx"}
+_MADE_HERE = (
+    "Handle", "StepContext", "RunContext", "Emitted", "Notice", "WorkerNotice", "Hooks",
+    "ScheduleHandle", "ScheduleView", "OccurrenceView", "Runs", "Tally",
+)  # fmt: skip
+INTERNAL = {name: {"__init__"} for name in _MADE_HERE}
+"""Made by Perdure, not by users; or there is nothing to give."""
+HELD = {"Engine": "engine", "Handle": "handle", "StepContext": "ctx", "Runs": "runs"}
 """What an instance is called in examples."""
 
 
@@ -135,7 +141,7 @@ def entry(name: str) -> Iterator[str]:
         and thing.__init__.__doc__ != object.__init__.__doc__
     ):
         yield text_of(thing.__init__).partition("\n\n")[2] + "\n"
-    for attribute, value in vars(thing).items():
+    for attribute, value in members(thing):
         if attribute.startswith("_"):
             continue
         if isinstance(value, property):
@@ -143,6 +149,13 @@ def entry(name: str) -> Iterator[str]:
         elif callable(value) and inspect.isfunction(inspect.unwrap(value)):
             yield f"```py\n{signature(f'{name.lower()}.{attribute}', value, method=True)}\n```\n"
             yield text_of(value) + "\n"
+
+
+def members(thing: type) -> Iterator[tuple[str, Any]]:
+    """What a class has of its own and of bases of ours that nobody sees by themselves."""
+    for base in thing.__mro__:
+        if base is thing or (base.__module__.startswith("perdure.") and base.__name__ not in perdure.__all__):
+            yield from vars(base).items()
 
 
 def generated() -> str:

@@ -6,9 +6,9 @@ from tests.engine.desk import Clock, Desk
 
 
 @pytest.fixture
-def path(new_store):
-    """The address of the store; nothing is there yet."""
-    return new_store()
+def path(made_store):
+    """The address of the store; there is no run in it yet."""
+    return made_store()
 
 
 @pytest.fixture

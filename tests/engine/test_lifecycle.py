@@ -11,7 +11,7 @@ from perdure import Engine, step, workflow
 from perdure.errors import DefinitionError, EngineNotOpen, StoreGone, StoreUnreachable, WrongState
 from perdure.model.records import Status
 from perdure.store.open import open_store
-from tests.engine.desk import ORDER, PATIENCE, RECEIPT, chore, engine_at, errand, in_loop, until
+from tests.engine.desk import ORDER, PATIENCE, RECEIPT, chore, engine_at, errand, in_loop, job, until
 
 released = threading.Event()
 
@@ -266,6 +266,19 @@ def test_an_engine_whose_loop_is_gone_says_so(path):
 def test_wrong_options_are_refused_where_they_are_written(path, options):
     with pytest.raises(DefinitionError):
         Engine(path, **options)
+
+
+@in_loop
+async def test_a_slot_is_filled_again_while_a_slow_run_goes_on_in_another(path, desk):
+    gate = desk.hold("0")
+    async with engine_at(path, job, desk=desk, concurrency=2) as engine:
+        slow = await engine.enqueue(job, 0)
+        await gate.arrival()
+        quick = await engine.enqueue_many(job, range(1, 6))
+        assert [await handle.result() for handle in quick] == [n + 1 for n in range(1, 6)]
+        assert (await slow.row()).status is Status.RUNNING
+        gate.open()
+        assert await slow.result() == 1
 
 
 @pytest.mark.parametrize("limits", [{"drain": "soon"}, {"grace": -1}])

@@ -71,6 +71,14 @@ async def handler_fails() -> str:
 
 
 @workflow
+async def cleans_up() -> str:
+    try:
+        return await work("bad")
+    finally:
+        await work("release")
+
+
+@workflow
 async def retries() -> str:
     return await work_twice("bad")
 
@@ -125,6 +133,20 @@ async def test_a_failure_stays_caught_when_its_handler_fails(path, desk):
         assert (await engine.get("r").view()).failed_steps == ["work#3"]
         assert await resumed(engine, handler_fails) == "bad"
         assert desk.keys() == ["work#1", "work#2", "work#3", "work#3"]
+
+
+@in_loop
+async def test_a_failure_in_a_finally_hides_the_one_behind_it_which_the_next_resume_is_for(path, desk):
+    """What did not come out may have been caught by the code, and then it stays: one cannot tell from the failure."""
+    desk.fails = {"bad": [Refused("first")], "release": [Refused("second")]}
+    async with engine_at(path, cleans_up, desk=desk) as engine:
+        handle = engine.get("r", cleans_up)
+        for message, key in (("second", "work#2"), ("first", "work#1")):
+            with pytest.raises(Refused, match=message):
+                await (engine.run(cleans_up, run_id="r") if key == "work#2" else resumed(engine, cleans_up))
+            assert (await handle.view()).failed_steps == [key]
+        assert await resumed(engine, cleans_up) == "bad"
+        assert desk.keys() == ["work#1", "work#2", "work#2", "work#1"]
 
 
 @pytest.mark.parametrize("definition", [wraps_from, wraps_bare, groups])

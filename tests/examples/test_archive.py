@@ -102,6 +102,7 @@ def committed(store: Path) -> list[str]:
     return [event.key for event in events if event.kind == Kind.STEP_COMPLETED]
 
 
+@pytest.mark.slow
 @pytest.mark.crash
 @pytest.mark.timeout(120)
 def test_a_killed_archive_goes_on_by_the_same_command_until_it_is_complete(tmp_path):

@@ -12,12 +12,16 @@ import sys
 
 import anyio
 import apsw
+import click
 import hypothesis
+import psycopg
 import pydantic
 import pytest
+import rich
 
-LOADED = (anyio, apsw, hypothesis, pydantic)
+LOADED = (anyio, apsw, click, hypothesis, psycopg, pydantic, rich)
 OPTIONS = ["-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_timeout", "--timeout=30"]
+OPTIONS += ["--assert=plain"]  # that a test fails is looked at, not why: asserts need not be rewritten each time
 
 
 def run(folder: str, tests: list[str], output: str) -> None:
@@ -28,7 +32,8 @@ def run(folder: str, tests: list[str], output: str) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    code = pytest.main([*OPTIONS, *tests])
+    # A place of its own: in the usual one, each would first clear away what others have left.
+    code = pytest.main([*OPTIONS, f"--basetemp={output}-files", *tests])
     import perdure
 
     sys.stdout.write(f"perdure is {perdure.__file__}\n")

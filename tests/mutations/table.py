@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Mutation(NamedTuple):
-    """A protection switched off.
-
-    Attributes:
-        protection: what is lost.
-        file: the file to change, below ``src/perdure``.
-        old: text that is in it exactly once.
-        new: what takes its place.
-        test: the test that fails then, as pytest names it, below ``tests``.
-        slow: takes several seconds; left to the storm.
-    """
-
-    protection: str
-    file: str
-    old: str
-    new: str
-    test: str
-    slow: bool = False
-
+from tests.mutations.mutation import Mutation
+from tests.mutations.schedules import SCHEDULES
 
 _COMMIT, _RECLAIM = "store/sqlite/commit.py", "store/sqlite/reclaim.py"
 _JUDGING = "store/judging.py"
 _BUILDS = "store/sqlite/builds.py"
 _RUN, _OUTCOMES = "runtime/run.py", "runtime/outcomes.py"
+_FORK = "engine/test_fork.py::test_"
+_REPORTS = "runtime/reports.py"
+_PROGRESS, _STREAMS = "engine/test_progress.py::test_", "engine/test_streams.py::test_"
+_HOOKS = "engine/test_hooks.py::test_"
 _PROMISES = "runtime/test_promises.py::test_"
+_PATCHES = "runtime/test_patches.py::test_"
 _INTERLEAVINGS = "runtime/test_interleavings.py::test_"
 
 
@@ -66,13 +51,70 @@ TABLE = [
     ),
     Mutation(
         "an ending that has not seen the news is stale", _JUDGING,
-        "if state is not None and state.inbox_seen is not None and state.inbox_seen != inbox:", "if False:",
+        "if item.inbox_seen is not None and item.inbox_seen != inbox:", "if False:",
         _suite("news_that_the_holder_has_not_seen_makes_its_ending_stale"),
     ),
     Mutation(
         "news is consumed once", _COMMIT,
-        "if cursor.connection.changes() != 1:", "if False:",
+        "            raise _Gone\n", "            pass\n",
         _suite("an_inbox_row_is_consumed_once"),
+    ),
+    Mutation(
+        "what was consumed is known when it is sent again", "store/sqlite/queries/inbox.sql",
+        "DELETE FROM inbox WHERE inbox_key = ?1 AND run_key = ?2 AND dedup IS NULL;",
+        "DELETE FROM inbox WHERE inbox_key = ?1 AND run_key = ?2;",
+        _suite("a_message_that_was_consumed_is_known_until_the_run_has_completed"),
+    ),
+    Mutation(
+        "messages go out from batches too", _COMMIT,
+        "verdicts = _write(cursor, items) if beyond is None else", "verdicts = _write(cursor, items) if True else",
+        _suite("a_message_and_a_suspension_in_one_batch_never_miss_each_other"),
+    ),
+    Mutation(
+        "what reaches out has events by which a resend is known", _JUDGING,
+        "elif reaches_out(item):", "elif False:",
+        _suite("nothing_is_sent_without_the_events"),
+    ),
+    Mutation(
+        "a run that awaits a signal is woken by it", "store/hearing.py",
+        "if not run.idle or run.status not in _DORMANT:", "if True:",
+        _suite("a_signal_and_a_run_that_goes_to_sleep_never_miss_each_other"),
+    ),
+    Mutation(
+        "the end of a child is kept for a parent that may be resumed", "store/hearing.py",
+        "(status.terminal and kind not in _OF_CHILDREN)", "status.terminal",
+        _suite("the_end_of_a_child_is_kept_for_a_parent_that_may_be_resumed"),
+    ),
+    Mutation(
+        "what was acknowledged outlives a failure", _COMMIT,
+        "cursor.execute(_EMPTY if item.state.status is Status.COMPLETED else _DROP, (item.run_key,))",
+        "cursor.execute(_EMPTY, (item.run_key,))",
+        _suite("what_was_acknowledged_outlives_a_failure_and_a_cancel_but_no_completion"),
+    ),
+    Mutation(
+        "messages whose answer was lost are not delivered again", "store/postgres/messages.py",
+        'if self._tried is not None and session.fetch_value("is_committed", self._tried[0]):', "if False:",
+        "store/test_postgres_messages.py::test_what_has_been_consumed_meanwhile_is_not_delivered_again",
+    ),
+    Mutation(
+        "a parent is told when the store cancels a child", "store/sqlite/log.py",
+        "        _tell_parent(cursor, event)\n", "",
+        _suite("a_parent_is_told_when_a_child_is_cancelled_from_outside"),
+    ),
+    Mutation(
+        "a parent is told that the id of a child is taken", "store/sqlite/outreach.py",
+        "if run.parent_key is not None and created.row.uid != run.uid", "if False",
+        _suite("a_parent_is_told_that_the_id_of_a_child_is_taken"),
+    ),
+    Mutation(
+        "a run whose code has begun is cancelled by its code, not behind its back", "store/sqlite/control.py",
+        "if run.status is Status.BLOCKED or run.epoch == 0:", "if True:",
+        _suite("a_suspended_run_is_cancelled_by_who_claims_it_next"),
+    ),
+    Mutation(
+        "a cancel is not paused", "store/sqlite/control.py",
+        "if asked_to_cancel(cursor, run_key) is not None:", "if False:",
+        _suite("what_has_ended_is_blocked_or_is_to_be_cancelled_is_not_paused"),
     ),
     Mutation(
         "after a failure at COMMIT the disk is asked what it has", _COMMIT,
@@ -271,7 +313,7 @@ TABLE = [
     ),
     Mutation(
         "a resume is conditional on the epoch that was seen", "store/sqlite/control.py",
-        "    if found != epoch:\n        return None\n", "",
+        "    if run.epoch != epoch:\n        return None\n", "",
         _suite("a_run_is_resumed_at_the_epoch_that_was_seen"),
     ),
     Mutation(
@@ -371,6 +413,172 @@ TABLE = [
         'if worker.session == "" or worker.server != worker.up_since:', 'if worker.session == "":',
         "store/test_postgres_liveness.py::test_where_the_lock_says_nothing_only_the_lease_counts[sight0]",
     ),
+    # -- changed code
+    Mutation(
+        "a patch applies only where no run has been before", "runtime/code_view.py",
+        "= not run.replay.trodden or self._is_of_now(code)", "= True",
+        _PATCHES + "a_run_that_was_there_before_keeps_the_old_code_wherever_it_is_cut",
+    ),
+    Mutation(
+        "a patch applies where a new outcome has led", _RUN,
+        "self.replay.trodden = self.replay.delivered != told", "self.replay.trodden = True",
+        _PATCHES + "a_run_that_had_not_come_so_far_takes_the_new_code",
+    ),
+    Mutation(
+        "the answer to a patch is recorded", "model/replay.py",
+        "self.patches.add(patch_name(key))", "pass",
+        _PATCHES + "the_answer_stays_wherever_the_run_is_cut[new]",
+    ),
+    Mutation(
+        "that a build is the same tells nothing of code it does not cover", "runtime/code_view.py",
+        " and code in run.definition.codes", "",
+        _PATCHES + "a_run_that_was_there_before_keeps_the_old_code_wherever_it_is_cut",
+    ),
+    Mutation(
+        "a run that died before its mark was on disk takes the new code again", "runtime/code_view.py",
+        " or self._is_of_now(code)", "",
+        _PATCHES + "a_crash_anywhere_leaves_a_new_run_with_the_new_code[asks_first]",
+    ),
+    Mutation(
+        "the replay tool stands where the next claim would", "runtime/rehearsal.py",
+        "    return [*events, chain.seal(", "    return list(events) or [chain.seal(",
+        _PATCHES + "a_replay_of_a_whole_log_answers_as_the_run_did[old-new]",
+    ),
+    Mutation(
+        "what an upcast returns is validated", "model/upcasting.py",
+        'return super().decode(to_json(value, by_alias=False, inf_nan_mode="constants"))', "return value",
+        "model/test_upcasting.py::test_what_cannot_be_made_to_fit_is_undecodable_and_says_both[another type]",
+    ),
+    Mutation(
+        "an upcast is part of the build", "model/builds.py",
+        "            yield self._told(upcast)\n", "            pass\n",
+        "definitions/test_builds.py::test_what_a_workflow_reaches_changes_it[change12]",
+    ),
+    Mutation(
+        "drift blocks unless an engine is told to warn", "runtime/drift.py",
+        'if run.host.on_drift == "warn":', "if True:",
+        "runtime/test_drift.py::test_other_arguments_block_the_run",
+    ),
+    # -- forks, and what is done to many
+    Mutation(
+        "what is damaged is not copied into a fork", "store/copying.py",
+        "chain.check(self._uid, page, after=self._read)", "pass",
+        "store/test_forking.py::test_a_log_that_was_changed_is_not_copied"
+        "[sqlite-update events set took = 5 where seq = 1200]",
+    ),
+    Mutation(
+        "a fork draws by chance what its origin drew", "model/forking.py",
+        "(forked.seed, forked.keys or uid)", "(uid, forked.keys or uid)",
+        _FORK + "what_is_drawn_by_chance_is_as_in_the_origin[sqlite]",
+    ),
+    Mutation(
+        "a fork goes through sets as its origin did", _RUN,
+        "sha256(self.seed)", "sha256(self.uid)",
+        _FORK + "sets_are_gone_through_as_in_the_origin[sqlite]",
+    ),
+    Mutation(
+        "a fork has idempotency keys of its own", "model/forking.py",
+        "(forked.seed, forked.keys or uid)", "(forked.seed, forked.keys or forked.seed)",
+        _FORK + "what_comes_before_the_step_is_kept_and_the_rest_is_done_anew[sqlite-work#2]",
+    ),
+    Mutation(
+        "what had begun in the origin only has not begun in its fork", "model/replay.py",
+        "state.base = state.last = max(state.last, state.started)", "state.base = state.last",
+        _FORK + "what_must_begin_once_only_has_not_begun_in_the_fork[sqlite]",
+    ),
+    Mutation(
+        "the time between origin and fork does not count", "model/replay.py",
+        "self.pauses.append((forked.seq, forked.at - copied_at))", "pass",
+        _FORK + "the_time_since_the_copy_does_not_count[sqlite]",
+    ),
+    Mutation(
+        "a run id that is taken is no fork of ours", "operations/forking.py",
+        "if there != wanted:", "if there is None:",
+        _FORK + "the_same_fork_is_made_once_and_another_is_refused[sqlite]",
+    ),
+    Mutation(
+        "one run that fails stops no other", "operations/bulk.py",
+        "except Exception as error:", "except PermissionError as error:",
+        "engine/test_bulk.py::test_one_that_fails_stops_no_other[sqlite]",
+    ),
+    Mutation(
+        "a run is found by all of its tags", "store/sqlite/tags.py",
+        "json.dumps(where.tags)", "json.dumps(())",
+        _suite("runs_are_found_by_all_of_their_tags"),
+    ),
+    # -- progress, streams and hooks
+    Mutation(
+        "what a body says before it ends is no progress of the run", "store/sqlite/queries/events.sql",
+        "kind NOT IN (2, 3, 13, 23, 25)", "kind NOT IN (2, 3, 23)",
+        _suite("what_a_step_reports_and_emits_before_it_ends_is_no_progress"),
+    ),
+    Mutation(
+        "progress is bounded in its rate", _REPORTS,
+        "if self._progress is not None and now >= self._rests:", "if self._progress is not None:",
+        _PROGRESS + "of_many_calls_a_second_few_are_kept_and_the_last_is_there_before_the_outcome"
+        "[sqlite-counting_slowly-30]",
+    ),
+    Mutation(
+        "what an attempt said is in the log before its outcome", "runtime/bodies.py",
+        "            self.report.close()\n", "            pass\n",
+        _PROGRESS + "one_loop_without_a_pause_leaves_its_first_and_its_last_call[sqlite]",
+    ),
+    Mutation(
+        "the next attempt finds what the last one said, also after a crash", "model/replay.py",
+        'self.progress[key] = event.payload or b""', "pass",
+        _PROGRESS + "it_is_there_for_the_next_process_when_this_one_is_killed[sqlite]",
+    ),
+    Mutation(
+        "progress that cannot be read fails no step", _REPORTS,
+        "    except Undecodable as error:", "    except MemoryError as error:",
+        _PROGRESS + "what_code_of_today_cannot_read_counts_as_nothing_and_is_warned_of[sqlite]",
+    ),
+    Mutation(
+        "code that is replayed emits nothing again", "runtime/code_view.py",
+        "if key not in run.replay.emitted:", "if True:",
+        _STREAMS + "code_that_is_replayed_emits_nothing_again[sqlite-naps]",
+    ),
+    Mutation(
+        "values share commits", _REPORTS,
+        "        if self._timer is None:\n            self._tick()", "        self._tick()",
+        _STREAMS + "many_values_come_in_order_once_each_and_share_commits[sqlite-writing]",
+    ),
+    Mutation(
+        "a thread emits no faster than can be written", _REPORTS,
+        "while len(self._values) >= MOST and not", "while False and not",
+        _STREAMS + "a_thread_that_emits_faster_than_it_can_be_written_waits[sqlite]",
+    ),
+    Mutation(
+        "an attempt that has ended emits nothing", _REPORTS,
+        "            if self._closed:\n                raise", "            if False:\n                raise",
+        _STREAMS + "nothing_is_emitted_once_the_attempt_has_ended[sqlite]",
+    ),
+    Mutation(
+        "a follower goes on where it was", "handle.py",
+        "                after = page[-1].seq\n                yield page", "                yield page",
+        _STREAMS + "whoever_follows_elsewhere_sees_values_while_the_run_goes_on[sqlite]",
+    ),
+    Mutation(
+        "hooks are told only what was written", "dispatch.py",
+        "if verdict <= Verdict.ALREADY:", "if True:",
+        _HOOKS + "an_end_that_was_not_written_because_a_cancel_came_first_is_not_told[sqlite]",
+    ),
+    Mutation(
+        "a slow hook fills no memory", "dispatch.py",
+        "if len(self._queue) >= MOST:", "if False:",
+        _HOOKS + "a_slow_one_holds_nobody_up_and_what_does_not_fit_its_queue_is_dropped_and_counted[sqlite]",
+    ),
+    Mutation(
+        "a hook that fails is contained", "dispatch.py",
+        "        except (Exception, SystemExit) as error:", "        except MemoryError as error:",
+        _HOOKS + "one_that_fails_is_logged_and_touches_neither_the_run_nor_the_others"
+        "[sqlite-True-ValueError('oops')]",
+    ),
+    Mutation(
+        "a stuck hook does not keep the engine from stopping", "dispatch.py",
+        "await asyncio.wait([task], timeout=patience)", "await asyncio.wait([task], timeout=60)",
+        _HOOKS + "stop_waits_for_them_no_longer_than_its_grace[sqlite-True]",
+    ),
     # -- what others give
     Mutation(
         "a reason may be any text", _COMMIT,
@@ -383,4 +591,5 @@ TABLE = [
         "crash/test_failover.py::test_nobody_stays_with_a_primary_that_was_demoted_and_still_answers",
         slow=True,
     ),
+    *SCHEDULES,
 ]  # fmt: skip

@@ -23,7 +23,7 @@ STORM = "PERDURE_STORM" in os.environ
 Run = Callable[[Path, list[str]], tuple[int, str]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run_tests() -> Iterator[Run]:
     """Run tests against a copy of the package; returns pytest's exit code and what it said."""
     driver = subprocess.Popen(
@@ -73,6 +73,7 @@ def test_a_protection_switched_off_is_missed(mutation: Mutation, tmp_path: Path,
     assert "errors during collection" not in said, said
 
 
+@pytest.mark.slow
 def test_with_every_protection_in_place_none_of_these_tests_fails(tmp_path: Path, run_tests: Run) -> None:
     tests = sorted({mutation.test for mutation in TABLE if STORM or not mutation.slow})
     code, said = run_tests(copy_to(tmp_path), tests)

@@ -14,18 +14,18 @@ import tempfile
 from pathlib import Path
 
 from perdure.model import chain, histories
-from tests.runtime import scenarios, scenarios_anyio, scenarios_shared, scenarios_sync
+from tests.runtime import scenarios, scenarios_anyio, scenarios_shared, scenarios_signals, scenarios_sync
 from tests.runtime.harness import PYTHON, lab
 
 HERE = Path(__file__).parent / "histories"
-MODULES = (scenarios, scenarios_shared, scenarios_anyio, scenarios_sync)
+MODULES = (scenarios, scenarios_shared, scenarios_anyio, scenarios_sync, scenarios_signals)
 SCENARIOS = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
 
 
 def without_places(history):
     """The same history as if it had been recorded nowhere in particular: where code lies is no part of the format."""
     places = [os.fsencode(f"{place}{os.sep}") for place in (Path(__file__).parents[2], sys.base_prefix, sys.prefix)]
-    link = chain.genesis(history.uid)
+    link = chain.genesis(history.row.uid)
     events = []
     for event in history.events:
         payload, args = event.payload, event.args

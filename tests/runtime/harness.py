@@ -166,7 +166,9 @@ class Lab:
 
     def put(self, history, run_id, *, cancel=False):
         """Put a history into the store, as a run nobody holds; ``cancel``: with a cancel on its way."""
-        histories.put(self.engine._store, self.worker, history, run_id, cancel="enough" if cancel else None)
+        key = histories.put(self.engine._store, self.worker, history, run_id, cancel="enough" if cancel else None)
+        if owed := histories.on_its_way(history, key):
+            self.engine._store.deliver(owed)
         self.engine._poke()
 
     async def resume(self, workflow, history, count, *, cancel=False):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from perdure.model import chain, payloads
 from perdure.model import histories as exported
-from perdure.model.records import Artifact, CommitItem, Kind, NewRun, Verdict
+from perdure.model.records import Artifact, CommitItem, InboxKind, Kind, Message, NewRun, Verdict
 
 ENDS = (Kind.RUN_COMPLETED, Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED)
 OUTCOMES = (Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED)
@@ -46,6 +48,22 @@ class History(exported.History):
 
 def is_retried(event):
     return event.kind == Kind.STEP_FAILED and (event.payload or b"").startswith(b'{"next_at":')
+
+
+def on_its_way(history, run_key):
+    """The messages that a run had sent itself and not received; the n-th of a name has the value n."""
+    received = Counter(
+        payloads.fields(event.args)["name"] for event in history.events if event.kind == Kind.SIGNAL_RECEIVED
+    )
+    sent = Counter()
+    owed = []
+    for event in history.events:
+        if event.kind == Kind.MESSAGE_SENT:
+            name = payloads.fields(event.payload)["name"]
+            if sent[name] >= received[name]:
+                owed.append(Message(InboxKind.SIGNAL, run_key, name=name, payload=b"%d" % sent[name]))
+            sent[name] += 1
+    return owed
 
 
 # -- into and out of a store

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel
 
-from perdure import INJECTED, StepContext, step, volatile, workflow
-from perdure.errors import DriftError
+from perdure import INJECTED, Engine, StepContext, step, volatile, workflow
+from perdure.errors import DefinitionError, DriftError, RunConflict
 from perdure.model.records import Kind, Status
 from tests.runtime.harness import Lab, fail, lab, work
 
@@ -356,3 +356,111 @@ def test_a_cut_before_the_departure_is_no_drift(tmp_path):
         assert [e.key for e in resumed.history.events if e.kind == Kind.STEP_COMPLETED] == ["work#1", "note#1"]
 
     check(tmp_path, a_then_b, after, expect, cut=-2)
+
+
+# -- old forms, made to fit
+
+
+def to_strict(old):
+    return {"id": old["id"], "weight": 7}
+
+
+@step(name="ship", upcast=to_strict)
+async def ship_upcast(order: Order, *, ctx: StepContext = INJECTED) -> Strict:
+    ctx.tools.began()
+    return Strict(id=order.id, weight=1)
+
+
+def test_a_result_that_no_longer_decodes_is_upcast_on_every_replay(tmp_path):
+    async def after():
+        result = await ship_upcast(Order(id="1"))
+        again = await ship_upcast.with_options(key="new")(Order(id="2"))
+        return [result.weight, again.weight, await note("b")]
+
+    check(tmp_path, ships, after, goes_on([7, 1, "b"], "ship[new]", "note#1"))
+
+
+def test_an_upcast_that_does_not_fit_either_blocks_the_run(tmp_path):
+    @step(name="ship", upcast=lambda old: old["no such field"])
+    async def ship_wrong(order: Order, *, ctx: StepContext = INJECTED) -> Strict:
+        ctx.tools.began()
+        return Strict(id=order.id, weight=1)
+
+    async def after():
+        return (await ship_wrong(Order(id="1"))).weight
+
+    check(tmp_path, ships, after, is_blocked("ship#1", "upcast=", "no such field"))
+
+
+@workflow(name="typed", upcast=to_strict)
+async def retyped_upcast(order: Strict) -> Order:
+    return await ship(Order(id=f"{order.id} of {order.weight}" if order.weight != 7 else order.id))
+
+
+def test_an_input_that_no_longer_decodes_is_upcast(tmp_path):
+    async def main():
+        async with lab(tmp_path / "a", [typed]) as here:
+            first = await here.live(typed, Order(id="1"))
+        async with lab(tmp_path / "b", [retyped_upcast]) as here:
+            resumed = await here.resume(retyped_upcast, first.history, 3)
+            assert resumed.outcome == ("returned", Order(id="1"))
+            assert not resumed.bodies
+            # The same call attaches to it, in the new form; another input is another one.
+            handle = await here.engine.enqueue(retyped_upcast, Strict(id="1", weight=7), run_id="cut-3-1")
+            assert await handle.result() == Order(id="1")
+            with pytest.raises(RunConflict):
+                await here.engine.enqueue(retyped_upcast, Strict(id="1", weight=8), run_id="cut-3-1")
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    asyncio.run(main())
+
+
+# -- on_drift="warn"
+
+
+def test_an_engine_that_only_warns_goes_on_with_what_is_recorded(tmp_path, caplog):
+    async def other_arguments():
+        return [await work("changed"), await note("b"), await other("c")]
+
+    async def moved():
+        async def branch():
+            return await work("a")
+
+        return [await asyncio.create_task(branch()), await note("b")]
+
+    async def main(after):
+        path = tmp_path / uuid4().hex
+        path.mkdir()
+        async with lab(path, [changing]) as here:
+            here.engine._worker.host.on_drift = "warn"
+            return (await before_and_after(here, a_then_b, after))[1]
+
+    warned = asyncio.run(main(other_arguments))
+    assert (warned.outcome, set(warned.bodies)) == (("returned", ["a", "b", "c"]), {"other#1"})
+    assert "work#1 was recorded with other arguments" in caplog.text
+    caplog.clear()
+    again = asyncio.run(main(moved))
+    assert (again.outcome, set(again.bodies)) == (("returned", ["a", "b"]), {"branch#1/work#1"})
+    assert "branch#1/work#1" in caplog.text
+    assert "drift_found" not in again.history.kinds()
+
+
+def test_what_does_not_decode_blocks_even_where_drift_is_only_warned_of(tmp_path):
+    async def after():
+        return (await ship_strict(Order(id="1"))).id
+
+    async def main():
+        async with lab(tmp_path, [changing]) as here:
+            here.engine._worker.host.on_drift = "warn"
+            _, resumed = await before_and_after(here, ships, after)
+            assert resumed.history.kinds()[-1] == "run_blocked"
+
+    asyncio.run(main())
+
+
+def test_an_engine_blocks_unless_it_is_told_to_warn(tmp_path):
+    assert Engine(tmp_path)._limits.on_drift == "block"
+    assert Engine(tmp_path, on_drift="warn")._limits.on_drift == "warn"
+    with pytest.raises(DefinitionError, match="on_drift"):
+        Engine(tmp_path, on_drift="ignore")

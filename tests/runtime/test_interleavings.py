@@ -298,7 +298,7 @@ def test_a_worker_killed_while_it_drains_counts_as_no_crash(tmp_path):
         await turns(lambda: begun)
         worker = engine._worker
         stopping = asyncio.ensure_future(engine.stop(drain=60))
-        await turns(lambda: worker._serving is None and worker._journal.at_rest)  # the store has been told
+        await turns(lambda: worker._claiming._serving is None and worker._journal.at_rest)  # the store has been told
         store.reclaim(0, [worker.key], cap=5)
         assert store.get_run("r").crashes == 0
         worker.hurry()

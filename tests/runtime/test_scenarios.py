@@ -4,10 +4,21 @@ import asyncio
 
 import pytest
 
-from tests.runtime import scenarios, scenarios_anyio, scenarios_shared, scenarios_sync
+from tests.runtime import (
+    scenarios,
+    scenarios_anyio,
+    scenarios_saga,
+    scenarios_shared,
+    scenarios_signals,
+    scenarios_sync,
+)
 from tests.runtime.harness import attack, lab
 
-ALL = scenarios.SCENARIOS + scenarios_shared.SCENARIOS + scenarios_anyio.SCENARIOS + scenarios_sync.SCENARIOS
+ALL = [
+    one
+    for file in (scenarios, scenarios_shared, scenarios_anyio, scenarios_sync, scenarios_saga, scenarios_signals)
+    for one in file.SCENARIOS
+]
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda s: s.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.servers.ground import Ground, Own
+    from tests.servers.made import Made
 
 TARGETS = ["sqlite", "postgres"]
 """The databases that every test of stores and engines runs on."""
@@ -34,6 +36,49 @@ def new_store(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> 
         return request.getfixturevalue("new_schema")
     numbers = itertools.count(1)
     return lambda: str(tmp_path / f"store-{next(numbers)}.db")
+
+
+@pytest.fixture
+def made_store(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> Callable[[], str]:
+    """What gives addresses of empty stores on one database: copied, since making one is slow."""
+    if database == "postgres":
+        return request.getfixturevalue("made_schema")
+    empty = request.getfixturevalue("empty_store")
+    numbers = itertools.count(1)
+    return lambda: str(shutil.copy(empty, tmp_path / f"made-{next(numbers)}.db"))
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of an empty store on SQLite, to be copied."""
+    from perdure.store.open import open_store
+
+    path = tmp_path_factory.mktemp("empty") / "store.db"
+    open_store(path).close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def made(request: pytest.FixtureRequest) -> Iterator[Made | None]:
+    """The stores that are there already on the shared server; None on a server of somebody else's."""
+    from tests.servers.made import Made
+
+    if "PERDURE_TEST_POSTGRES_URL" in os.environ:
+        yield None
+        return
+    made = Made(request.getfixturevalue("ground"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def made_schema(request: pytest.FixtureRequest, made: Made | None) -> Iterator[Callable[[], str]]:
+    """What gives addresses of empty stores on PostgreSQL; they are gone after the test."""
+    if made is None:
+        yield request.getfixturevalue("new_schema")
+        return
+    yield made.take
+    made.end_of_test()
 
 
 @pytest.fixture(scope="session")

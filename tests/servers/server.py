@@ -47,11 +47,18 @@ def free_port() -> int:
             return port
 
 
-def address(ports: Sequence[int], *, host: str = "127.0.0.1", role: str = ROLE, **query: str | None) -> str:
+def address(
+    ports: Sequence[int],
+    *,
+    host: str = "127.0.0.1",
+    role: str = ROLE,
+    database: str = DATABASE,
+    **query: str | None,
+) -> str:
     """The URL of a database; ports beyond the first are tried when those before do not answer."""
     hosts = ",".join(f"{host}:{port}" for port in ports)
     asked = urlencode({name: value for name, value in query.items() if value is not None}, quote_via=quote)
-    return f"postgresql://{role}@{hosts}/{DATABASE}" + (f"?{asked}" if asked else "")
+    return f"postgresql://{role}@{hosts}/{database}" + (f"?{asked}" if asked else "")
 
 
 class Server:

@@ -4,14 +4,7 @@ import shutil
 
 import pytest
 
-from perdure.store.open import is_postgres, open_store
-
-
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory):
-    path = tmp_path_factory.mktemp("empty") / "store.db"
-    open_store(path).close()
-    return path
+from perdure.store.open import open_store
 
 
 @pytest.fixture
@@ -21,10 +14,11 @@ def store_path(empty_store, tmp_path):
 
 
 @pytest.fixture
-def store(request, new_store):
+def store(request, database):
     """The address of an empty store."""
-    address = new_store()
-    return address if is_postgres(address) else str(request.getfixturevalue("store_path"))
+    if database == "postgres":
+        return request.getfixturevalue("made_schema")()
+    return str(request.getfixturevalue("store_path"))
 
 
 @pytest.fixture

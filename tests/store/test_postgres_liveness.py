@@ -159,6 +159,7 @@ def test_a_killed_worker_is_dead_within_a_second(own):
         assert FREE_FOR / SECOND <= clock.monotonic() - began < 2
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_a_worker_whose_sessions_are_ended_lives_on(own):
     server, bench = own
@@ -198,6 +199,7 @@ def all_workers(bench):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_nobody_is_taken_for_dead_because_the_server_was_started_again(own, mode):

@@ -7,6 +7,8 @@ import re
 import pytest
 from psycopg import RawCursor
 
+from benchmarks.plans import walked
+from perdure.model.payloads import note
 from perdure.model.records import FORMAT
 from perdure.store.open import open_store
 from perdure.store.postgres.arrays import bigints
@@ -20,7 +22,6 @@ pytestmark = pytest.mark.postgres
 PLANNED = sorted(
     name for name, sql in QUERIES.items() if re.search(r"\{schema\}", sql) and not re.match(r"CREATE|LISTEN", sql)
 )
-BIG = r"Seq Scan on (runs|events|inbox|artifacts|artifact_uses)\b"
 CROWD = 3000
 
 INDEXES = [
@@ -43,9 +44,33 @@ INDEXES = [
     ("unread", "runs_held"),
     ("refused_ready", "runs_refused"),
     ("list_runs_of_status", "Index Scan Backward using runs_listed"),
-    ("list_runs_of_route", "Index Scan Backward using runs_routed"),
+    ("keys_of_routes", "Index Only Scan Backward using runs_routed"),
     ("list_runs", "Index Scan Backward using runs_pkey"),
+    ("list_children", "Index Scan Backward using runs_child"),
+    ("urgent", "Index Scan using runs_ready"),
+    ("urgent", "Index Scan using runs_refused"),
+    ("lock_runs", "runs_pkey"),
+    ("hearers", "runs_pkey"),
+    ("find_keys", "Index Scan using runs_namespace_run_id_key"),
+    ("posted", "Index Only Scan using inbox_dedup"),
+    ("post", "Index Scan using runs_pkey"),
+    ("unread", "Index Scan using inbox_run"),
+    ("find_cancel", "inbox_run"),
+    ("take_inbox", "inbox_pkey"),
+    ("move_inbox", "inbox_run"),
+    ("drop_requests", "inbox_run"),
+    ("list_runs_of_tag", "Index Only Scan Backward using tags_pkey"),
+    ("list_runs_of_tag", "Index Scan using runs_pkey"),
+    ("list_runs_of_tag", "Index Only Scan using tags_pkey on tags o"),
+    ("list_tagged_runs_of_status", "Index Scan Backward using runs_listed"),
+    ("list_tagged_runs_of_status", "Index Only Scan using tags_pkey on tags o"),
+    ("count_tag", "Index Only Scan using tags_pkey"),
+    ("count_status", "Index Only Scan using runs_listed"),
     ("last_events", "Index Scan Backward using events_pkey"),
+    ("due_schedules", "Index Scan using schedules_due"),
+    ("next_firing", "schedules_due"),
+    ("next_firing", "schedules_waiting"),
+    ("ready_schedules", "schedules_waiting"),
     ("read_events", "Index Scan using events_pkey"),
     ("read_logs", "Index Scan using events_pkey"),
     ("append_event", "Index Only Scan Backward using events_pkey"),
@@ -78,11 +103,13 @@ def fill(bench):
     worker = bench.worker()
     far = bench.store.now() + 10**12
     bench.store.create_runs([bench.new(f"foreign-{number}", workflow="other") for number in range(CROWD)])
-    bench.store.create_runs([bench.new(f"far-{number}", delay_until=far + number) for number in range(CROWD)])
+    meta = note(tags={"env": "prod"})
+    far_runs = [bench.new(f"far-{number}", delay_until=far + number, meta=meta) for number in range(CROWD)]
+    bench.store.create_runs(far_runs)
     for claim in bench.store.claim_runs(worker, [Route("other")], CROWD // 2):
         bench.store.request_cancel(claim.row.run_key, "history")
     schema = bench.store._writer._connector.address.schema
-    for table in ("runs", "events", "inbox", "workers"):
+    for table in ("runs", "events", "inbox", "workers", "tags"):
         text = f'VACUUM (ANALYZE) "{schema}".{table}'.encode()
         bench.store._writer.read(lambda session, text=text: session.script(text))
 
@@ -96,7 +123,8 @@ def full(postgres_base):
     from tests.servers.fixtures import with_schema
 
     schema = f"test_{os.urandom(5).hex()}"
-    with Bench(lambda: open_store(with_schema(postgres_base, schema), durability="process")) as bench:
+    bench = Bench(lambda: open_store(with_schema(postgres_base, schema), durability="process"))
+    with bench.store:  # thousands of logs are not looked at again
         fill(bench)
         yield bench
     with psycopg.connect(postgres_base, autocommit=True) as connection:
@@ -105,24 +133,26 @@ def full(postgres_base):
 
 
 @pytest.fixture
-def empty(postgres_url):
-    with Bench(lambda: open_store(postgres_url, durability="process")) as bench:
+def empty(made_schema):
+    address = made_schema()
+    bench = Bench(lambda: open_store(address, durability="process"))
+    with bench.store:
         yield bench
 
 
 def test_no_query_walks_through_a_big_table(full):
-    found = {name: re.findall(BIG, plan(full, name)) for name in PLANNED}
+    found = {name: walked(plan(full, name)) for name in PLANNED}
     assert {name: scans for name, scans in found.items() if scans} == {}
 
 
 def test_no_plan_made_in_an_empty_store_does_either(empty):
-    found = {name: re.findall(BIG, plan(empty, name)) for name in PLANNED}
+    found = {name: walked(plan(empty, name)) for name in PLANNED}
     assert {name: scans for name, scans in found.items() if scans} == {}
 
 
-@pytest.mark.parametrize(("name", "index"), INDEXES, ids=str)
-def test_hot_queries_use_the_index_made_for_them(name, index, full):
-    assert re.search(index, plan(full, name)), plan(full, name)
+def test_hot_queries_use_the_index_made_for_them(full):
+    plans = {name: plan(full, name) for name, _ in INDEXES}
+    assert [plans[name] for name, index in INDEXES if not re.search(index, plans[name])] == []
 
 
 def test_hot_queries_use_it_also_where_there_is_nothing_yet(empty):

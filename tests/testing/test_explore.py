@@ -240,6 +240,7 @@ programs = st.recursive(
 
 @settings(max_examples=12)
 @given(programs)
+@pytest.mark.slow
 def test_small_workflows_of_any_shape_are_safe(program):
     assert explore_crashes(interpret, program, limit=20).safe
 

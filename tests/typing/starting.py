@@ -8,6 +8,7 @@ from typing import assert_type
 import perdure
 from perdure import Engine, Handle, sync, workflow
 from perdure.model.records import Event, RunRow
+from perdure.operations import Tally
 
 
 @dataclass
@@ -72,6 +73,10 @@ async def starting(engine: Engine) -> None:
     async for row in engine.runs(status="failed"):
         assert_type(row, RunRow)
     assert_type(await engine.runs().page(), tuple[list[RunRow], int | None])
+    assert_type(await engine.get("r", tidy).fork("step", run_id="f", keep_keys=True), Handle[int])
+    assert_type(await engine.runs(tags={"a": "b"}).resume(), Tally)
+    await engine.get("r").fork()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    engine.runs(tags={"a": 1})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
 
 
 def blocking(engine: sync.Engine) -> None:
@@ -84,6 +89,8 @@ def blocking(engine: sync.Engine) -> None:
     engine.run(fulfil)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     engine.enqueue(fulfil)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     engine.run(tidy, 1)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    assert_type(engine.get("r", tidy).fork("step"), sync.Handle[int])
+    assert_type(engine.runs().fork("step"), Tally)
     for row in engine.runs():
         assert_type(row, RunRow)
     for event in engine.get("r").events(follow=True):

@@ -39,6 +39,11 @@ async def refund(order: Order) -> None:
     assert order.id
 
 
+@step(upcast=lambda old: {"id": old})
+async def found(order: Order) -> Order:
+    return order
+
+
 made: list[Coroutine[object, None, object]] = []
 
 # -- the function's colour, and the other one
@@ -55,6 +60,7 @@ async def awaited() -> None:
     assert_type(await charge(Order("1")), str)
     assert_type(await label.aio(Order("1")), bytes)
     assert_type(await refund(Order("1")), None)
+    assert_type(await found(Order("1")), Order)
 
 
 # -- the signature is kept

@@ -99,4 +99,22 @@ assert_type(perdure.now(), datetime)
 assert_type(perdure.uuid4(), UUID)
 assert_type(perdure.random(), Random)
 assert_type(perdure.is_replaying(), bool)
+assert_type(perdure.patched("new rates"), bool)
+
+# -- changed code
+
+
+def from_text(old: str) -> Order:
+    return Order(old)
+
+
+@workflow(name="fulfil", version="3", upcast=from_text)
+async def newest(order: Order) -> str:
+    return order.id
+
+
+assert_type(newest, AsyncWorkflow[Order, str])
+perdure.patched()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+warning = Engine("a.db", workflows=[fulfil, newest], on_drift="warn")
+Engine("a.db", on_drift="ignore")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 tools: StepContext[Order] = perdure.step_context()

@@ -10,7 +10,7 @@ import click
 from perdure import describe
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
-from perdure.cli.opening import existing_store, find_run, read_log
+from perdure.cli.opening import existing_store, find_run, log_pages, read_log
 from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
 from perdure.cli.telling import COLUMNS, Teller
 from perdure.model.records import Status
@@ -67,14 +67,13 @@ def tell(
         out.table(columns, shown, indent=indent)
 
 
-def following(store: Store, row: RunRow) -> Iterator[list[Event]]:
+def following(store: Store, row: RunRow, after: int = 0) -> Iterator[list[Event]]:
     """Iterate over a run's events as they are committed, until it has ended; say when it waits for a person."""
-    after, said = 0, 0
+    said = 0
     while True:
         # The row first: what ended it is in the log by then.
         row = store.get_runs([row.run_key])[0]
-        page = read_log(store, row, after)
-        if page:
+        for page in log_pages(store, row, after):
             after = page[-1].seq
             yield page
         if row.status.terminal:

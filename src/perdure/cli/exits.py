@@ -10,6 +10,8 @@ from perdure.errors import (
     PerdureError,
     RunConflict,
     RunNotFound,
+    ScheduleNotFound,
+    StepNotFound,
     StoreError,
     UnknownWorkflow,
     WrongState,
@@ -33,12 +35,15 @@ class Exit(IntEnum):
 
 MEANING = {
     Exit.OK: "it worked, and the answer is yes",
-    Exit.NO: ("the answer is no: the run failed, was cancelled or is blocked, the replay departs, damage was found"),
+    Exit.NO: (
+        "the answer is no: the run failed, was cancelled or is blocked, the replay departs, the check found something, "
+        "damage was found"
+    ),
     Exit.USAGE: (
         "the command line is wrong: an unknown option, an input that does not fit, a module that cannot be imported"
     ),
     Exit.UNREACHABLE: "the store is not there, cannot be opened, or failed",
-    Exit.NOT_FOUND: "there is no run of this id",
+    Exit.NOT_FOUND: "there is no run of this id or no schedule of this key, or the run has not come to this step",
     Exit.CONFLICT: "the run is there, but in a state or with an input that rules this out",
     Exit.NO_CODE: "the code of the run cannot be found, so nothing was replayed",
     Exit.INTERNAL: "a fault in Perdure itself; `--debug` shows the traceback",
@@ -49,6 +54,8 @@ MEANING = {
 _KINDS: tuple[tuple[type[PerdureError], Exit], ...] = (
     (StoreError, Exit.UNREACHABLE),
     (RunNotFound, Exit.NOT_FOUND),
+    (StepNotFound, Exit.NOT_FOUND),
+    (ScheduleNotFound, Exit.NOT_FOUND),
     (RunConflict, Exit.CONFLICT),
     (WrongState, Exit.CONFLICT),
     (CodeNotFound, Exit.NO_CODE),

@@ -24,11 +24,17 @@ COMMANDS = {
     "runs": "perdure.cli.runs",
     "show": "perdure.cli.show",
     "events": "perdure.cli.events",
+    "stream": "perdure.cli.streams",
+    "check": "perdure.cli.checks",
     "replay": "perdure.cli.replays",
     "verify": "perdure.cli.verifies",
     "cancel": "perdure.cli.control",
     "resume": "perdure.cli.control",
+    "signal": "perdure.cli.signals",
+    "pause": "perdure.cli.signals",
+    "fork": "perdure.cli.forks",
     "export": "perdure.cli.exports",
+    "schedules": "perdure.cli.schedules",
     "db": "perdure.cli.databases",
 }
 """Every command, in the order of the help, and the module it is in; modules are loaded when they are needed."""

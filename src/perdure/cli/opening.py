@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
@@ -77,20 +78,29 @@ def find_run(store: Store, run_id: str) -> RunRow:
     raise RunNotFound(f"no run {run_id!r} in {store.url}", run_id=run_id, advice=advice)
 
 
+def log_pages(store: Store, run: RunRow, after: int = 0) -> Iterator[list[Event]]:
+    """Iterate over a run's log, or what follows a seq, page by page."""
+    while page := store.read_events(run.run_key, after, PAGE):
+        after = page[-1].seq
+        yield page
+
+
 def read_log(store: Store, run: RunRow, after: int = 0) -> list[Event]:
     """Return a run's log, or what follows a seq."""
-    events: list[Event] = []
-    while page := store.read_events(run.run_key, after, PAGE):
-        events += page
-        after = page[-1].seq
-    return events
+    return [event for page in log_pages(store, run, after) for event in page]
 
 
 def all_runs(store: Store, where: Filter) -> Iterator[RunRow]:
-    """Iterate over runs, newest first, page by page."""
-    while page := store.list_runs(where):
+    """Iterate over runs, newest first."""
+    for page in pages(store, where):
         yield from page
-        where = Filter(where.status, where.workflow, where.namespace, page[-1].run_key, where.limit)
+
+
+def pages(store: Store, where: Filter) -> Iterator[list[RunRow]]:
+    """Iterate over pages of runs, newest first."""
+    while page := store.list_runs(where):
+        yield page
+        where = replace(where, after=page[-1].run_key)
 
 
 def live_workers(store: Store) -> dict[int, WorkerRow]:
@@ -103,6 +113,11 @@ def take_back(store: Store, run: RunRow) -> None:
     """Take a run from its holder if that is dead, as the next worker would, so that it can be dealt with at once."""
     if run.worker_key is not None and run.worker_key in store.dead_workers(0, grace=GRACE):
         store.reclaim(0, [run.worker_key], cap=CRASH_CAP)
+
+
+def take_all_back(store: Store) -> None:
+    """Take from all dead workers what they hold, as the next worker would."""
+    store.reclaim(0, store.dead_workers(0, grace=GRACE), cap=CRASH_CAP)
 
 
 def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -> T:

@@ -137,17 +137,41 @@ def _fields(seen: Seen) -> Iterator[tuple[str, Cell]]:
         yield "reason", Part(view.reason, "bad" if view.status is Status.BLOCKED else "")
     elif view.cancel_reason:
         yield "cancelled", view.cancel_reason
+    yield from _undo(seen)
+    forked = view.forked_from
+    if forked is not None:
+        keys = ", whose idempotency keys it keeps" if forked.keys is not None else ""
+        yield "forked from", f"{forked.run_id}, before {forked.step} (event {forked.seq + 1}){keys}"
     yield "created", f"{day_and_time(view.created_at)} ({ago(view.created_at, now)})"
     if view.ended_at is not None:
         yield "ended", f"{day_and_time(view.ended_at)} ({ago(view.ended_at, now)})"
-    for name, value in payloads.fields(row.meta).get("tags", {}).items():
+    elif row.deadline_at is not None:
+        yield "deadline", Part(_when(row.deadline_at, now), "warn" if row.deadline_at <= now else "")
+    for name, value in payloads.tags_of(row.meta).items():
         yield "tag", f"{name}: {value}"
+    for name, number in view.streams.items():
+        yield "stream", f"{name}: {count(number, 'value')}"
     yield from _claims(seen)
     yield from _waits(seen)
 
 
+def _undo(seen: Seen) -> Iterator[tuple[str, Cell]]:
+    row, view = seen.row, seen.view
+    left = set(describe.undo(row)) | set(view.not_undone)
+    done = [key for key in view.undone if key not in left]
+    if done:
+        yield "undone", ", ".join(done)
+    if view.not_undone:
+        yield "not undone", Part(", ".join(view.not_undone), "bad")
+    elif row.undo is not None:
+        what = "to undo" if view.undone else "would undo"
+        yield what, Part(", ".join(reversed(describe.undo(row))), "warn" if view.undone else "")
+
+
 def _claims(seen: Seen) -> Iterator[tuple[str, Cell]]:
     claims, view = seen.claims, seen.view
+    if view.patches:
+        yield "patched", ", ".join(view.patches)
     if len(claims) > 1:
         crashes = f", {'one' if view.crashes == 1 else view.crashes} after a crash" if view.crashes else ""
         kept = sum(step.status == "completed" and seen.claim_of(step.seq) < len(claims) for step in view.steps.values())
@@ -207,6 +231,8 @@ def notes(seen: Seen) -> Iterator[str]:
     is_due = row.wake_at is None or row.wake_at <= now
     if status is Status.BLOCKED:
         yield f"Blocked: nothing goes on by itself. Mend the cause, then: perdure resume {row.run_id}"
+    elif status is Status.FAILED and seen.view.undone:
+        yield "It has undone what it had done, so it cannot be resumed, only forked from before that (perdure fork)."
     elif status is Status.FAILED:
         yield f"To try again what failed: perdure resume {row.run_id}"
     elif describe.is_open(status) and not seen.is_held and is_due:
@@ -217,7 +243,8 @@ def notes(seen: Seen) -> Iterator[str]:
         elif seen.is_codeless:
             yield (
                 f"{count(len(seen.workers), 'worker')} running, and none has the code for it: "
-                f"{row.workflow}, version {row.version}. It is left alone; it can be cancelled."
+                f"{row.workflow}, version {row.version}. It is left alone; "
+                f"{'a cancel waits for one that has' if row.undo is not None else 'it can be cancelled'}."
             )
         elif row.worker_key is None:
             yield f"{count(len(seen.workers), 'worker')} running, and none has taken it yet."

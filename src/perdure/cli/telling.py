@@ -8,12 +8,14 @@ from perdure import describe
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, clock, compact, count, span
 from perdure.model import payloads
+from perdure.model.forking import lineage
 from perdure.model.records import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.cli.render import Cell
+    from perdure.model.forking import Lineage
     from perdure.model.records import Event
 
 COLUMNS = (
@@ -27,6 +29,7 @@ COLUMNS = (
 _STYLES = {
     Kind.STEP_COMPLETED: "good",
     Kind.RUN_COMPLETED: "good",
+    Kind.RUN_CONTINUED: "good",
     Kind.CHILD_ENDED: "good",
     Kind.STEP_FAILED: "bad",
     Kind.RUN_FAILED: "bad",
@@ -34,11 +37,14 @@ _STYLES = {
     Kind.DRIFT_FOUND: "bad",
     Kind.RUN_CLAIMED: "busy",
     Kind.RUN_RESUMED: "busy",
+    Kind.RUN_FORKED: "busy",
     Kind.STEP_STARTED: "busy",
     Kind.RUN_SUSPENDED: "warn",
+    Kind.UNDO_BEGUN: "warn",
     Kind.TIMER_FIRED: "warn",
     Kind.SIGNAL_RECEIVED: "warn",
     Kind.RUN_RECLAIMED: "warn",
+    Kind.PATCH_MARKED: "dim",
     Kind.STEP_CANCELLED: "dim",
     Kind.RUN_CANCELLED: "dim",
     Kind.RUN_RELEASED: "dim",
@@ -56,12 +62,15 @@ class Teller:
         self._now = now
         self._kept: set[str] = set()
         self._claims = 0
+        self._forked: Lineage | None = None
         self._last = 0
 
     def row(self, event: Event) -> tuple[Cell, ...]:
         """Return one event as a row of ``COLUMNS``."""
         kind = Kind(event.kind)
         detail = self._detail(kind, event)
+        if kind == Kind.RUN_CREATED:
+            self._forked = lineage(event)
         if kind == Kind.STEP_COMPLETED and event.key is not None:
             self._kept.add(event.key)
         shown = clock(event.at, self._now)
@@ -76,10 +85,14 @@ class Teller:
     def _detail(self, kind: Kind, event: Event) -> str:
         if kind == Kind.RUN_CLAIMED:
             return self._claimed(event)
+        if kind == Kind.RUN_FORKED and self._forked is not None:
+            return f"from {self._forked.run_id}, before {self._forked.step}"
         if kind in {Kind.STEP_COMPLETED, Kind.RUN_COMPLETED, Kind.RUN_CREATED, Kind.PROGRESS, Kind.SIGNAL_RECEIVED}:
             value = describe.value(event.payload, event.codec)
             shown = "" if value is None else compact(value)
             return "  ".join(part for part in (_attempt(event), _took(event), shown) if part)
+        if kind == Kind.EMITTED:
+            return f"{payloads.stream_of(event)}: {compact(describe.value(event.payload, event.codec))}"
         tell = _TOLD.get(kind)
         return (
             tell(event, self._now)
@@ -156,6 +169,7 @@ _TOLD: dict[Kind, Callable[[Event, int], str]] = {
     Kind.RUN_CANCELLED: _reason,
     Kind.RUN_BLOCKED: _reason,
     Kind.RUN_RESUMED: _resumed,
+    Kind.UNDO_BEGUN: lambda event, _: ", ".join(payloads.fields(event.payload).get("undo", ())),
     Kind.RUN_RECLAIMED: lambda event, _: "its worker died",  # noqa: ARG005
     Kind.DRIFT_FOUND: _drift,
     Kind.ARTIFACT_KEPT: _kept_artifact,

@@ -28,9 +28,21 @@ _FOREIGN: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platst
 """Where Python and what is installed lie."""
 
 
-def build_of(fn: Callable[..., Any]) -> str:
-    """Return a fingerprint of a function: what its code does, wrappers included, and all that it reaches."""
-    return _hash("\n".join(_Walk(fn).texts()))
+def build_of(fn: Callable[..., Any], upcast: Callable[..., Any] | None = None) -> str:
+    """Return a fingerprint of a function: what its code does, wrappers included, and all that it reaches.
+
+    Args:
+        fn: a workflow's function.
+        upcast: what makes its old inputs fit, if there is something.
+    """
+    return _hash("\n".join(_Walk(fn, upcast).texts()))
+
+
+def codes_of(fn: Callable[..., Any], upcast: Callable[..., Any] | None = None) -> frozenset[CodeType]:
+    """Return all code that ``build_of`` makes its fingerprint of."""
+    walk = _Walk(fn, upcast)
+    _ = list(walk.texts())
+    return frozenset(inner for found in walk.walked for inner in _nested(getattr(found, "__code__", None)))
 
 
 def build_of_all(builds: Iterable[tuple[str, str, str]]) -> str:
@@ -46,11 +58,16 @@ def _hash(text: str) -> str:
 class _Walk:
     """Goes through what a function reaches, each function and class once, in an order that is equal for equal code."""
 
-    def __init__(self, root: Callable[..., Any]) -> None:
+    def __init__(self, root: Callable[..., Any], upcast: Callable[..., Any] | None) -> None:
         self._home = str(getattr(inspect.unwrap(root), "__module__", ""))
         self._ours: dict[str, bool] = {}
         self._seen: set[int] = {id(root)}
-        self._found: list[Any] = [root]
+        self._found: list[Any] = [root] if upcast is None else [root, upcast]
+
+    @property
+    def walked(self) -> list[Any]:
+        """The functions and classes that the texts speak of."""
+        return self._found[:_MOST]
 
     def texts(self) -> Iterator[str]:
         """Texts that, together, are equal for equal code in every process."""
@@ -73,6 +90,9 @@ class _Walk:
         wrapped = getattr(fn, "__wrapped__", None)
         if wrapped is not None:
             yield self._told(wrapped)
+        upcast = getattr(getattr(fn, "definition", None), "upcast", None)
+        if upcast is not None:
+            yield self._told(upcast)
 
     def _class(self, cls: type) -> Iterator[str]:
         members = vars(cls)
@@ -135,6 +155,14 @@ class _Walk:
         return found
 
 
+def _nested(code: object) -> Iterator[CodeType]:
+    """A function's code and that of the functions in it."""
+    if isinstance(code, CodeType):
+        yield code
+        for constant in code.co_consts:
+            yield from _nested(constant)
+
+
 def _annotations(of: Any) -> dict[str, Any]:
     try:
         return dict(getattr(of, "__annotations__", None) or {})
@@ -179,4 +207,4 @@ def _constant(value: object) -> str:
     return repr(value)
 
 
-__all__ = ["build_of", "build_of_all"]
+__all__ = ["build_of", "build_of_all", "codes_of"]

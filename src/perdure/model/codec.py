@@ -28,7 +28,7 @@ if typing.TYPE_CHECKING:
 
 _SCALARS: frozenset[Any] = frozenset({str, int, bool, float, type(None)})
 _SPACE = 0x20
-_ADVICE = "the type changed since it was written: make new fields optional, or let a validator take the old form"
+_ADVICE = "the type changed since it was written: make new fields optional, or have upcast= take the old form"
 
 
 class ValueCodec:
@@ -110,6 +110,44 @@ class ValueCodec:
             # Validators are users' code and may raise anything.
             name = type_name(self.hint)
             raise Undecodable(f"stored value does not fit {name}: {error}", type=name, advice=_ADVICE) from error
+
+    def encode_only(self, value: Any, at: str = "$") -> bytes:
+        """Return a value as bytes if it is of the annotation's type, whoever is to read it.
+
+        Raises:
+            NotSerializable: it is not, or it would not come back as it is.
+        """
+        misfit = self._misfit(value)
+        if misfit is not None:
+            raise NotSerializable(
+                f"{at} is not of type {type_name(self.hint)}: {misfit}",
+                path=at,
+                type=type_name(type(value)),
+                advice="nothing was stored; give what the type says",
+            )
+        return self.encode(value, at)
+
+    def decode_only(self, data: bytes) -> Any:
+        """Return the value that bytes stand for, if it is of the annotation's type, whoever wrote it.
+
+        Raises:
+            Undecodable: they do not fit it.
+        """
+        value = self.decode(data)
+        if data[:1] == b" " and (misfit := self._misfit(value)) is not None:
+            name = type_name(self.hint)
+            raise Undecodable(f"stored value does not fit {name}: {misfit}", type=name, advice=_ADVICE)
+        return value
+
+    def _misfit(self, value: Any) -> str | None:
+        """Why a value is not of the annotation's type; None if it is, or there is no telling."""
+        if self._untyped or self._build() is None:
+            return None
+        try:
+            TypeAdapter(self.hint).validate_python(value, strict=True)
+        except Exception as error:  # noqa: BLE001 - validators are users' code
+            return str(error)
+        return None
 
     def _build(self) -> tuple[Callable[..., bytes], Callable[..., Any]] | None:
         if self._untyped:

@@ -8,6 +8,7 @@ the same both times. Part of the format.
 from __future__ import annotations
 
 import traceback
+from dataclasses import dataclass
 from typing import Any
 
 from perdure.errors import StepFailed, Undecodable
@@ -32,6 +33,23 @@ _SUMMARY_LIMIT = 300
 # In a coroutine or generator these mean something else than an error.
 _NOT_ERRORS = (StopIteration, StopAsyncIteration)
 _LINKS = ("cause", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a run failed with, as its workflow's ``on_failure`` step is told.
+
+    Attributes:
+        type: the exception's class, with its module: "orders.Rejected".
+        message: its text.
+        step: key of the step (or child) whose failure came out of the workflow; None if it is the workflow's own.
+        attempt: that step's last attempt.
+    """
+
+    type: str
+    message: str
+    step: str | None = None
+    attempt: int | None = None
 
 
 def encode_failure(error: BaseException) -> bytes:

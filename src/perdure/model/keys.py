@@ -3,9 +3,14 @@
     key    = [scope "/"] name "#" n        the n-th call of that name in its scope, from 1
            | [scope "/"] name "[" key "]"  a call with an explicit key
            | [scope "/"] "@timer#" n       a timer
+           | [scope "/"] "@signal." name "#" n   a wait for a signal
+           | [scope "/"] "@send#" n        a message to another run
+           | [scope "/"] "@undo#" n        the beginning of an unwinding
            | "@patch[" name "]"            a patch, one for the whole run
+           | [scope "/"] "@emit:" stream "#" n   the n-th value that a scope's code emits to that stream
     scope  = part {"/" part}               tasks from the run's root down; the root itself has no part
     part   = name "#" n                    the n-th task of that name under its parent
+           | "@failure#" n                 what is done because the run has failed for the n-th time
 
 A scope is a task's place, so a task added elsewhere moves no key. Scopes that would make a key long (recursion) are
 replaced by their hash.
@@ -18,6 +23,10 @@ from hashlib import sha256
 from perdure.errors import DefinitionError
 
 TIMER = "@timer"
+SIGNAL = "@signal."
+SEND = "@send"
+UNDO = "@undo"
+_FAILURE = "@failure#"
 _PATCH = "@patch["
 LONGEST_SCOPE = 200
 LONGEST_KEY = 200
@@ -82,6 +91,20 @@ def step_name(key: str) -> str:
     return key.rpartition("/")[2].rpartition("#")[0]
 
 
+def failure_scope(number: int) -> Scope:
+    """Return the place of what is done because a run has failed for the ``number``-th time.
+
+    >>> failure_scope(2).key("tell")
+    '@failure#2/tell#1'
+    """
+    return Scope(f"{_FAILURE}{number}")
+
+
+def is_of_failure(key: str) -> bool:
+    """Whether a key is of something that was done because the run had failed."""
+    return key.startswith(_FAILURE)
+
+
 def patch_key(name: str) -> str:
     """Return the key of a patch's mark.
 
@@ -100,19 +123,28 @@ def patch_name(key: str) -> str:
     return key.removeprefix(_PATCH)[:-1]
 
 
-def check_explicit(key: object) -> str:
-    """Validate an explicit key.
+def emit_name(stream: str) -> str:
+    """Return the name under which a scope counts what its code emits to a stream.
+
+    >>> Scope("fulfil.branch#2").key(emit_name("tokens"))
+    'fulfil.branch#2/@emit:tokens#1'
+    """
+    return f"@emit:{stream}"
+
+
+def check_explicit(key: object, what: str = "a step's key") -> str:
+    """Validate an explicit key, or another name that becomes part of keys; ``what`` it is, for the message.
 
     Raises:
         DefinitionError: not a str, empty, too long, or with characters that keys reserve.
     """
     if not isinstance(key, str):
-        raise DefinitionError(f"a step's key is text, not {type(key).__name__}", advice="use key=str(…)")
+        raise DefinitionError(f"{what} is text, not {type(key).__name__}", advice="use str(…)")
     if not key or len(key) > LONGEST_KEY:
-        raise DefinitionError(f"a step's key has 1 to {LONGEST_KEY} characters, not {len(key)}")
+        raise DefinitionError(f"{what} has 1 to {LONGEST_KEY} characters, not {len(key)}")
     if not _FORBIDDEN.isdisjoint(key) or not key.isprintable():
         raise DefinitionError(
-            f"the key {key!r} has a character that keys reserve (@ / # [ ]) or that does not print",
+            f"{what} has no character that keys reserve (@ / # [ ]) and none that does not print: {key!r}",
             advice="use letters, digits, '-', '_', '.', ':' or spaces",
         )
     return key

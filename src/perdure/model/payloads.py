@@ -1,26 +1,38 @@
 """Payloads of the events that Perdure itself writes: small JSON objects, documented where they are made.
 
-run_created     payload: the input          args: {"run_id", "delay_until"?, "workflow", "version", "module",
-"qualname", "file"}: where the code was
+run_created     payload: the input          args: {"run_id", "scheduled_at"?, "delay_until"?, "workflow", "version",
+"module", "qualname", "file"}: where the code was; of a fork "forked" goes before: see ``perdure.model.forking``
+run_forked      nothing: here what was copied of another run's log ends, and the fork's own begins
 run_claimed     {"worker", "python", "build"}
 step_completed  payload: the result         args: the arguments (condensed)
 step_failed     {"failure": …}, or with {"next_at": µs, …} first if another attempt follows; args as above
 cancel_delivered {"reason", "spins": extra activations since the last outcome}
 timer_fired     nothing: the key says which
-run_suspended   {"status", "wake_at"}
-run_resumed     {"supersede": [keys], "accept_drift": bool}
+patch_marked    nothing: the key says which
+run_suspended   {"status", "wake_at"}; of a run that waits also {"awaits": [signals], "children": [run ids]}
+run_paused      {"reason"}
+signal_received payload: the message        args: {"name", "sent_at"}
+signal_refused  payload: a message that does not decode as the signal's type   args: {"name", "reason"}
+undo_begun      {"undo": [keys of the compensations to be executed, in that order], "from": the first step after them}
+message_sent    {"kind", "to": run id, "name"}
+child_started   {"run_id", "workflow", "version", "abandon"}   args: the child's input (condensed)
+child_ended     payload: that of its last event   args: {"status", "run_id"}
+run_resumed     {"supersede": [keys], "accept_drift": bool}, and "keep": true if a cancel that was delivered stands
 run_completed   payload: the output
 run_failed      {"steps": [keys of the failures that came out], "attempts": [the last of each], "failure": …}
-run_cancelled   {"reason", "failure": … if cleaning up failed}
-run_blocked     {"code", "reason"}
+run_continued   {"renamed": the id that the run has from then on; the new one has its id}
+run_cancelled   {"reason", "failure": … if cleaning up failed}; if it was forced also {"forced", "not_undone": [keys]}
+run_blocked     {"code", "reason"}; for a compensation that failed also {"steps", "attempts", "failure", "not_undone"}
 drift_found     {"code", "key", "recorded", "found", "build", "reason"}
 progress        the value
+emitted         the value                   args: {"stream"}; without an attempt it is of the workflow's own code
 artifact_kept   {"name", "size", "hash"}
 """
 
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
@@ -45,12 +57,41 @@ def note(**fields: object) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def origin(run_id: str, code: bytes, delay_until: int | None) -> bytes:
-    """Arguments of ``run_created``: the run's id, ``code`` (a note: where its code was), and when it may begin (µs)."""
+def origin(
+    run_id: str, code: bytes, delay_until: int | None, *, scheduled_at: int | None = None, generation: int = 1
+) -> bytes:
+    """Arguments of ``run_created``.
+
+    Args:
+        run_id: the run's id.
+        code: a note: where its code was.
+        delay_until: when it may begin (µs).
+        scheduled_at: the occurrence that it is (µs), if it is a schedule's.
+        generation: which one it is of the runs that continue each other under this id.
+    """
     head = b'{"run_id":' + encode_basestring_ascii(run_id).encode()
+    if generation > 1:
+        head += b',"generation":%d' % generation
+    if scheduled_at is not None:
+        head += b',"scheduled_at":%d' % scheduled_at
     if delay_until is not None:
         head += b',"delay_until":%d' % delay_until
     return head + b"," + code[1:]
+
+
+def generation(event: Event) -> int:
+    """Return which one a run is of those that continue each other under its id, by its ``run_created``; from 1."""
+    if event.args is None or b'"generation":' not in event.args:
+        return 1
+    return int(fields(event.args).get("generation", 1))
+
+
+def scheduled_at(event: Event) -> int | None:
+    """Return the occurrence (µs) that a ``run_created`` tells of; None if no schedule made the run."""
+    if event.args is None or b'"scheduled_at":' not in event.args:
+        return None
+    found: int | None = fields(event.args).get("scheduled_at")
+    return found
 
 
 def fields(payload: bytes | None) -> dict[str, Any]:
@@ -59,6 +100,25 @@ def fields(payload: bytes | None) -> dict[str, Any]:
         return {}
     decoded: dict[str, Any] = json.loads(payload)
     return decoded
+
+
+def tags_of(meta: bytes | None) -> dict[str, str]:
+    """Return the tags in what is kept with a run besides its log; none if that is no object of ours."""
+    if meta is None or not meta.startswith(b"{"):
+        return {}
+    tags: dict[str, str] = fields(meta).get("tags", {})
+    return tags
+
+
+@lru_cache(1000)
+def stream_args(stream: str) -> bytes:
+    """Arguments of ``emitted``: the stream's name."""
+    return note(stream=stream)
+
+
+def stream_of(event: Event) -> str:
+    """Return the name of the stream that an ``emitted`` is of."""
+    return str(fields(event.args).get("stream", ""))
 
 
 def failed(failure: bytes, *, next_at: int | None = None) -> bytes:
@@ -94,14 +154,26 @@ def unpack(event: Event, load: Callable[[bytes], bytes | None]) -> bytes:
     Raises:
         IntegrityError: the artifact is gone or not what was written.
     """
-    payload = event.payload or b""
-    if event.codec != REFERENCE:
+    return load_payload(event.codec, event.payload, load, seq=event.seq)
+
+
+def load_payload(
+    codec: int, payload: bytes | None, load: Callable[[bytes], bytes | None], *, seq: int | None = None
+) -> bytes:
+    """Return a payload, wherever it is kept; ``seq`` names the event it is of, if it is of one.
+
+    Raises:
+        IntegrityError: as for ``unpack``.
+    """
+    payload = payload or b""
+    if codec != REFERENCE:
         return payload
     data = load(payload)
     if data is None or sha256(data).digest() != payload:
+        whose = "a message" if seq is None else f"event {seq}"
         raise IntegrityError(
-            f"the payload of event {event.seq} is {'missing' if data is None else 'not what was written'}",
-            seq=event.seq,
+            f"the payload of {whose} is {'missing' if data is None else 'not what was written'}",
+            seq=seq,
             advice="the database was changed or damaged outside Perdure; restore it from a backup",
         )
     return data

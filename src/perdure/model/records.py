@@ -72,6 +72,12 @@ class Kind(IntEnum):
     RUN_RELEASED = 22
     RUN_RECLAIMED = 23
     ARTIFACT_KEPT = 24
+    EMITTED = 25
+    SIGNAL_REFUSED = 26
+    MESSAGE_SENT = 27
+    RUN_CONTINUED = 28
+    RUN_FORKED = 29
+    UNDO_BEGUN = 30
 
     @property
     def word(self) -> str:
@@ -133,7 +139,8 @@ class NewRun(NamedTuple):
 class RunRow(NamedTuple):
     """A run as the store lists it: the fold of its log kept for claiming and listing.
 
-    ``seq`` and ``hash`` are those of the last event at the last change of state (None while running on).
+    ``seq`` and ``hash`` are those of the last event at the last change of state (None while running on). ``undo``: keys
+    of the compensations that are registered, as a JSON list; None if there are none.
     """
 
     run_key: int
@@ -161,17 +168,71 @@ class RunRow(NamedTuple):
     format: int
     created_at: int
     ended_at: int | None
+    undo: str | None = None
 
 
 class StateChange(NamedTuple):
-    """What a commit makes of the run besides appending events."""
+    """What a commit makes of the run besides appending events.
+
+    ``awaits``: names of the signals that wake it while it waits, as a JSON list.
+    """
 
     status: Status
     wake_at: int | None = None
     reason: str | None = None
     awaits: str | None = None
-    inbox_seen: int | None = None
-    """The inbox counter the holder has seen; the commit is ``STALE`` if the row's has moved on."""
+
+
+class InboxKind(IntEnum):
+    """Kinds of inbox rows; the numbers are part of the format."""
+
+    TAKEN = 0
+    """Consumed, and kept for the sake of its dedup key until the run has completed."""
+    CANCEL = 1
+    SIGNAL = 2
+    CHILD_COMPLETED = 3
+    CHILD_FAILED = 4
+    CHILD_CANCELLED = 5
+    CHILD_TAKEN = 6
+    """The id of a child was taken by another run, so there is none."""
+    PAUSE = 7
+
+
+class Message(NamedTuple):
+    """News for a run, from outside or from another run.
+
+    The run is named by its key, or by id and namespace where the key is not known. ``name`` is the signal's, or a
+    child's run id. A second message with the same ``name`` and ``dedup`` is not delivered again.
+    """
+
+    kind: InboxKind
+    run_key: int | None = None
+    run_id: str | None = None
+    namespace: str = ""
+    name: str | None = None
+    codec: int = 0
+    payload: bytes | None = None
+    dedup: str | None = None
+    artifacts: tuple[Artifact, ...] = ()
+
+
+class Delivery(IntEnum):
+    """What became of a message."""
+
+    DELIVERED = 1
+    DUPLICATE = 2
+    """It is there already, or was consumed."""
+    ENDED = 3
+    """The run has ended and hears nothing any more."""
+    UNKNOWN = 4
+    """There is no such run."""
+
+
+class Successor(NamedTuple):
+    """The run that goes on under this one's id, called ``renamed`` from now on; its inbox and parent go along."""
+
+    run: NewRun
+    renamed: str
 
 
 @dataclass(slots=True)
@@ -185,6 +246,15 @@ class CommitItem:
     take: Sequence[int] = ()
     """Inbox rows (their keys) consumed by these events."""
     state: StateChange | None = None
+    inbox_seen: int | None = None
+    """The inbox counter the holder has seen; the item is ``STALE`` if the row's has moved on."""
+    children: Sequence[NewRun] = ()
+    """Runs created with these events."""
+    sends: Sequence[Message] = ()
+    """Messages sent with these events; what becomes of them is not told."""
+    successor: Successor | None = None
+    undo: str | None = None
+    """The compensations that are registered from now on, as a JSON list; "" for none, None: as before."""
 
 
 class Verdict(IntEnum):
@@ -229,13 +299,6 @@ class InboxRow:
     codec: int
     payload: bytes | None
     sent_at: int
-
-
-class InboxKind(IntEnum):
-    """Kinds of inbox rows; the numbers are part of the format."""
-
-    CANCEL = 1
-    SIGNAL = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from perdure.model.keys import patch_name, step_name
+from perdure.model.keys import is_of_failure, patch_name, step_name
 from perdure.model.records import Event, Kind
 
 if TYPE_CHECKING:
@@ -22,9 +22,28 @@ OUTCOMES = frozenset(
         Kind.STEP_CANCELLED,
         Kind.TIMER_FIRED,
         Kind.CANCEL_DELIVERED,
+        Kind.SIGNAL_RECEIVED,
+        Kind.CHILD_ENDED,
     }
 )
 """Kinds of what is delivered into a workflow (a ``step_failed`` that is to be tried again is not)."""
+
+
+_NOTES = frozenset(
+    {
+        Kind.STEP_STARTED,
+        Kind.PATCH_MARKED,
+        Kind.PROGRESS,
+        Kind.EMITTED,
+        Kind.CHILD_STARTED,
+        Kind.MESSAGE_SENT,
+        Kind.UNDO_BEGUN,
+    }
+)
+"""Kinds of what is noted about calls and code, and not delivered."""
+
+
+_OF_STEPS = frozenset({Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED})
 
 
 class Attempts:
@@ -54,22 +73,39 @@ class Replay:
         cancelled: the cancel that has been delivered, if one has.
         accept_drift: whether the last resume was to go on with other arguments than those recorded.
         patches: names of the patches that are marked.
+        claims: what the claims say of who executed the run, and of the code.
+        progress: by key, what the attempts at a step recorded last of how far they were.
+        emitted: keys of the values that the run's own code has emitted.
+        children: by key, what is recorded of children that were started and that nobody has asked for.
+        superseded: keys whose recorded ends a resume has set aside.
+        sent: keys of the messages that were sent to other runs.
+        undone: keys of the unwindings that have begun.
+        failures: how often the run had failed when it was resumed.
         trodden: whether an earlier execution may have been where the code is; the run keeps it so.
     """
 
     __slots__ = (
+        "_copied",
         "_outcomes",
         "_position",
         "accept_drift",
         "attempts",
         "by_key",
         "cancelled",
+        "children",
+        "claims",
+        "emitted",
+        "failures",
         "late",
         "patches",
         "pauses",
+        "progress",
         "python",
+        "sent",
         "started_at",
+        "superseded",
         "trodden",
+        "undone",
     )
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -84,9 +120,15 @@ class Replay:
         self.cancelled: Event | None = None
         self.accept_drift = False
         self.patches: set[str] = set()
-        ended_at = 0
-        claimed: Event | None = None
-        claimed_before: Event | None = None
+        self.claims: list[bytes | None] = []
+        self.children: dict[str, Event] = {}
+        self.superseded: set[str] = set()
+        self.sent: set[str] = set()
+        self.undone: set[str] = set()
+        self.failures = 0
+        self.progress: dict[str, bytes] = {}
+        self.emitted: set[str] = set()
+        self._copied = ended_at = at = ended = 0
         for event in events:
             kind = event.kind
             if kind == Kind.STEP_FAILED and (next_at := retry_at(event)) is not None:
@@ -96,33 +138,62 @@ class Replay:
                 self._outcomes.append(event)
                 if event.key is not None:
                     self.by_key[event.key] = event
-            elif kind == Kind.STEP_STARTED:
-                self._attempts(event).started = event.attempt or 0
-            elif kind == Kind.PATCH_MARKED and event.key is not None:
-                self.patches.add(patch_name(event.key))
+            elif kind in _NOTES and event.key is not None:
+                self._note(event, event.key)
             elif kind == Kind.RUN_CLAIMED:
                 self.started_at = self.started_at or event.at
-                claimed_before, claimed = claimed, event
+                self.claims.append(event.payload)
             elif kind in {Kind.RUN_FAILED, Kind.RUN_BLOCKED, Kind.RUN_CANCELLED}:
-                ended_at = event.at
+                ended_at, ended = event.at, kind
             elif kind == Kind.RUN_RESUMED:
-                if ended_at:
-                    self.pauses.append((event.seq, event.at - ended_at))
+                self._resume(event, ended_at, has_failed=ended == Kind.RUN_FAILED)
                 ended_at = 0
-                self._supersede(event)
-        self.trodden = claimed_before is not None
-        if claimed_before is not None:
-            self.python = str(json.loads(claimed_before.payload or b"{}").get("python", ""))
+            elif kind == Kind.RUN_FORKED:
+                self._fork(event, at)
+            at = event.at
+        self.trodden = len(self.claims) > 1 and not self.at_frontier
+        if len(self.claims) > 1:
+            self.python = str(json.loads(self.claims[-2] or b"{}").get("python", ""))
         self.cancelled = next((event for event in self._outcomes if event.kind == Kind.CANCEL_DELIVERED), None)
+
+    def _note(self, event: Event, key: str) -> None:
+        if event.kind == Kind.STEP_STARTED:
+            self._attempts(event).started = event.attempt or 0
+        elif event.kind == Kind.PATCH_MARKED:
+            self.patches.add(patch_name(key))
+        elif event.kind == Kind.PROGRESS:
+            self.progress[key] = event.payload or b""
+        elif event.kind == Kind.CHILD_STARTED:
+            self.children[key] = event
+        elif event.kind == Kind.MESSAGE_SENT:
+            self.sent.add(key)
+        elif event.kind == Kind.UNDO_BEGUN:
+            self.undone.add(key)
+        elif event.attempt is None:
+            self.emitted.add(key)
 
     def _attempts(self, event: Event) -> Attempts:
         assert event.key is not None
         return self.attempts.setdefault(event.key, Attempts())
 
+    def _resume(self, resumed: Event, ended_at: int, *, has_failed: bool) -> None:
+        """Go on after the run had ended; ``ended_at``: 0 if it had not."""
+        if ended_at:
+            self.pauses.append((resumed.seq, resumed.at - ended_at))
+            if has_failed:
+                self._fail_anew()
+        self._supersede(resumed)
+
+    def _fail_anew(self) -> None:
+        """Drop what was done because the run had failed: if it does so again, that is done again."""
+        self.failures += 1
+        self._outcomes = [event for event in self._outcomes if event.key is None or not is_of_failure(event.key)]
+        self.by_key = {key: event for key, event in self.by_key.items() if not is_of_failure(key)}
+
     def _supersede(self, resumed: Event) -> None:
         """Drop the failures that a resume sets aside, and what was cancelled in their wake.
 
-        Attempt numbers go on; the budget is new.
+        Attempt numbers go on; the budget is new. Where the run had not ended, a cancel that was delivered stands.
         """
         names: dict[str, Any] = json.loads(resumed.payload or b"{}")
         self.accept_drift = names.get("accept_drift") is True
@@ -130,12 +201,21 @@ class Replay:
         first = min((e.seq for e in self._outcomes if e.key in keys or e.kind == Kind.CANCEL_DELIVERED), default=None)
         if first is None:
             return
+        keeps = names.get("keep") is True
         kept: list[Event] = []
         for event in self._outcomes:
-            in_wake = event.seq >= first and event.kind in {Kind.STEP_CANCELLED, Kind.CANCEL_DELIVERED}
+            in_wake = (
+                not keeps
+                and event.seq >= first
+                and (
+                    event.kind in {Kind.STEP_CANCELLED, Kind.CANCEL_DELIVERED}
+                    or (event.kind == Kind.CHILD_ENDED and b'"status":"cancelled"' in (event.args or b""))
+                )
+            )
             if event.key in keys or in_wake:
                 if event.key is not None:
                     self.by_key.pop(event.key, None)
+                    self.superseded.add(event.key)
                     if event.kind == Kind.STEP_FAILED:
                         state = self._attempts(event)
                         state.base = state.last = event.attempt or 0
@@ -143,6 +223,30 @@ class Replay:
             else:
                 kept.append(event)
         self._outcomes = kept
+
+    def _fork(self, forked: Event, copied_at: int) -> None:
+        """Forget what was under way in the origin when the copy ends, and its cancel: that is done anew.
+
+        Attempt numbers go on; the budget is new. The time since ``copied_at``, the last event that was copied, does not
+        count.
+        """
+        self._copied = len(self.claims)
+        self.pauses.append((forked.seq, forked.at - copied_at))
+        accepted = self.accept_drift
+        self._supersede(forked)
+        self.accept_drift = accepted
+        self.superseded.clear()
+        self.children = {key: started for key, started in self.children.items() if key in self.by_key}
+        for key, state in self.attempts.items():
+            if key not in self.by_key:
+                state.base = state.last = max(state.last, state.started)
+                state.next_at = 0
+        self.progress = {key: said for key, said in self.progress.items() if key in self.by_key}
+
+    @property
+    def at_frontier(self) -> bool:
+        """Whether the code is where the copied part of a fork's log ends, and nobody was there before in this run."""
+        return 0 < self._copied == len(self.claims) - 1 and self.done and not self.late
 
     def zero(self, seq: int) -> int:
         """Return from when the run's clock counts after ``seq``, µs: it leaves out the pauses before that."""
@@ -186,7 +290,7 @@ class Replay:
     def moved(self, key: str) -> list[Event]:
         """Recorded outcomes nobody has asked for, of steps with the same name as ``key``'s."""
         name = step_name(key)
-        return [e for k, e in self.late.items() if e.kind != Kind.TIMER_FIRED and step_name(k) == name]
+        return [e for k, e in self.late.items() if e.kind in _OF_STEPS and step_name(k) == name]
 
 
 def retry_at(event: Event) -> int | None:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from perdure.operations.bulk import Tally
 from perdure.operations.coding import codeless
-from perdure.operations.listing import Runs
-from perdure.operations.starting import Start, check_distinct
-from perdure.operations.verbs import RESUMABLE, Operations, WentOn
+from perdure.operations.listing import CANCELLABLE, Runs
+from perdure.operations.starting import Start, check_distinct, tags_of
+from perdure.operations.verbs import RESUMABLE, Continued, Operations, WentOn
 
-__all__ = ["RESUMABLE", "Operations", "Runs", "Start", "WentOn", "check_distinct", "codeless"]
+__all__ = [
+    "CANCELLABLE",
+    "RESUMABLE",
+    "Continued",
+    "Operations",
+    "Runs",
+    "Start",
+    "Tally",
+    "WentOn",
+    "check_distinct",
+    "codeless",
+    "tags_of",
+]

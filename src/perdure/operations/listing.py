@@ -1,21 +1,33 @@
-"""Runs as they are listed: of one kind, newest first, page by page."""
+"""Runs as they are listed: of one kind, newest first, page by page; and what can be done to all of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from perdure.model.records import Status
+from perdure.operations.bulk import Tally, do_to
 from perdure.operations.coding import codeless
+from perdure.operations.forking import fork, lineage_of
+from perdure.operations.signalling import send
+from perdure.operations.verbs import RESUMABLE
+from perdure.signals import message
 from perdure.store.protocol import Filter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
-    from perdure.model.records import RunRow, Status
+    from perdure.model.records import Message, RunRow
     from perdure.operations.verbs import Operations
+    from perdure.signals import Signal
+
+CANCELLABLE = frozenset(status for status in Status if not status.terminal)
 
 
 class Runs:
-    """Runs of one kind, newest first: ``async for row in …``, or page by page."""
+    """Runs of one kind, newest first: ``async for row in …``, page by page, or all of them at once.
+
+    What is done to all of them is done to each alone: one that fails stops no other. Doing it again does the rest.
+    """
 
     def __init__(
         self,
@@ -24,11 +36,15 @@ class Runs:
         workflow: str | None,
         *,
         codeless: bool | None = None,
+        tags: Mapping[str, str] | None = None,
+        changed: Callable[[], object] | None = None,
     ) -> None:
         self._operations = operations
         self._codeless = codeless
         self._status = None if status is None else tuple(status)
         self._workflow = workflow
+        self._tags = tuple(({} if tags is None else tags).items())
+        self._changed = changed
 
     async def __aiter__(self) -> AsyncIterator[RunRow]:
         cursor: int | None = None
@@ -41,12 +57,124 @@ class Runs:
 
     async def page(self, cursor: int | None = None, *, limit: int = 100) -> tuple[list[RunRow], int | None]:
         """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last."""
+        return await self._page(self._status, cursor, limit)
+
+    async def cancel(self, reason: str = "", *, force: bool = False) -> Tally:
+        """Cancel those that have not ended; see ``Handle.cancel``.
+
+        Raises:
+            StoreError: the store has failed; what was done stays.
+        """
+        operations = self._operations
+
+        async def act(row: RunRow) -> bool:
+            await operations.cancel(row.run_id, reason, force=force)
+            return True
+
+        return await self._all(CANCELLABLE, act)
+
+    async def signal(
+        self, signal: Signal[Any] | str, value: object = None, *, idempotency_key: str | None = None
+    ) -> Tally:
+        """Send a signal to those that have not ended; see ``Handle.signal``.
+
+        Raises:
+            NotSerializable, DefinitionError: as there; nothing was sent.
+            StoreError: the store has failed; what was done stays.
+        """
+        return await self.send(message(signal, value, idempotency_key))
+
+    async def send(self, what: Message) -> Tally:
+        """Send a message to those that have not ended.
+
+        Raises:
+            StoreError: the store has failed; what was done stays.
+        """
+        operations = self._operations
+
+        async def act(row: RunRow) -> bool:
+            return await send(operations, row.run_id, what)
+
+        return await self._all(CANCELLABLE, act)
+
+    async def pause(self, reason: str = "") -> Tally:
+        """Let those rest that have not ended and are not blocked; see ``Handle.pause``.
+
+        Raises:
+            StoreError: the store has failed; what was done stays.
+        """
+        operations = self._operations
+
+        async def act(row: RunRow) -> bool:
+            await operations.pause(row.run_id, reason)
+            return True
+
+        return await self._all(CANCELLABLE, act)
+
+    async def resume(self, *, accept_drift: bool = False) -> Tally:
+        """Let those go on that have failed, were cancelled, or are blocked or paused; see ``Handle.resume``.
+
+        Raises:
+            StoreError: the store has failed; what was done stays.
+        """
+        operations = self._operations
+
+        async def act(row: RunRow) -> bool:
+            await operations.resume(row.run_id, accept_drift=accept_drift)
+            return True
+
+        return await self._all(RESUMABLE, act)
+
+    async def fork(self, from_step: str, *, suffix: str | None = None, keep_keys: bool = False) -> Tally:
+        """Fork each of them from a step; see ``Handle.fork``.
+
+        A fork is named after its origin, so that nothing is forked twice when this is done again.
+
+        Args:
+            from_step: the first step to be done anew.
+            suffix: what is added to a run's id to name its fork; by default ``-from-`` and the step.
+            keep_keys: let forks have the idempotency keys of their origins.
+
+        Raises:
+            StoreError: the store has failed; what was done stays.
+        """
+        operations = self._operations
+        ending = f"-from-{from_step}" if suffix is None else suffix
+
+        async def act(row: RunRow) -> bool:
+            there = await lineage_of(operations, row)
+            if there is not None and row.run_id == there.run_id + ending:
+                return False  # what this has made may well be of the same kind
+            new_id = row.run_id + ending
+            return (await fork(operations, row.run_id, from_step, new_id=new_id, keep_keys=keep_keys)).is_new
+
+        return await self._all(frozenset(Status), act)
+
+    async def _all(self, among: frozenset[Status], act: Callable[[RunRow], Awaitable[bool]]) -> Tally:
+        given = among if self._status is None else among.intersection(self._status)
+        status = None if given == frozenset(Status) else tuple(sorted(given))
+        tally = Tally()
+        cursor: int | None = None
+        while True:
+            rows, cursor = await self._page(status, cursor, 100)
+            await do_to(rows, act, tally)
+            if self._changed is not None:
+                self._changed()
+            if cursor is None:
+                return tally
+
+    async def _page(
+        self, status: tuple[Status, ...] | None, cursor: int | None, limit: int
+    ) -> tuple[list[RunRow], int | None]:
         operations = self._operations
         store = operations.store
-        where = Filter(self._status, self._workflow, operations.namespace, cursor, limit)
+        where = Filter(status, self._workflow, operations.namespace, cursor, limit, tags=self._tags)
         rows = await operations.call(lambda: store.list_runs(where))
         following = rows[-1].run_key if len(rows) == limit else None
         if self._codeless is not None:
             without = await operations.call(lambda: codeless(store, rows))
             rows = [row for row in rows if (row.run_key in without) is self._codeless]
         return rows, following
+
+
+__all__ = ["CANCELLABLE", "Runs"]

@@ -29,7 +29,7 @@ from perdure.model.failures import decode_failure
 from perdure.model.history import RunView, fold
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
 from perdure.operations.coding import codeless
-from perdure.operations.starting import tags_of
+from perdure.operations.starting import deadline_at, tags_of
 from perdure.runtime import points
 from perdure.store.protocol import PAGE
 from perdure.workflow import Workflow
@@ -56,12 +56,20 @@ if TYPE_CHECKING:
 
 _ANY = ValueCodec(Any)
 SHOWN = 300
+_NAMED = 5
+"""Compensations named in an error."""
+FOLLOWED = 256
+"""Events that who follows a log reads at a time."""
 _NO_CAP = 1 << 30
 RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
 
 
 class WentOn(Exception):
     """A run that had ended has been resumed since: its end is not to be had yet."""
+
+
+class Continued(WentOn):
+    """A run has ended, and another goes on under its id."""
 
 
 class Operations:
@@ -122,6 +130,7 @@ class Operations:
             payload=stored,
             origin=origin,
             delay_until=delay_until,
+            deadline_at=deadline_at(start.deadline, workflow.deadline, delay_until or now),
             priority=start.priority,
             idempotency_key=key,
             meta=None if start.tags is None else payloads.note(tags=tags_of(start.tags)),
@@ -223,6 +232,31 @@ class Operations:
 
         return await self.call(read)
 
+    async def page(self, run_key: int, after: int) -> list[Event]:
+        """Read the next few events of a run's log after a seq; none if it ends there."""
+        return await self.call(lambda: self.store.read_events(run_key, after, FOLLOWED))
+
+    async def payload(self, event: Event) -> bytes:
+        """Return an event's payload, wherever it is kept.
+
+        Raises:
+            IntegrityError: the artifact is gone or not what was written.
+        """
+        if event.codec == payloads.PLAIN:
+            return event.payload or b""
+        return await self.call(lambda: payloads.unpack(event, self.store.get_artifact))
+
+    async def row_of(self, run_key: int, run_id: str) -> RunRow:
+        """Read the row of a run that was there before.
+
+        Raises:
+            RunNotFound: it is gone.
+        """
+        rows = await self.call(lambda: self.store.get_runs([run_key]))
+        if not rows:
+            raise RunNotFound(f"run {run_id!r} has been deleted", run_id=run_id)
+        return rows[0]
+
     async def view(self, run_id: str) -> tuple[RunRow, RunView]:
         """Read a run and what its log says."""
         row = await self.row(run_id)
@@ -230,8 +264,13 @@ class Operations:
 
     # -- changing
 
-    async def cancel(self, run_id: str, reason: str = "") -> Status:
-        """Cancel a run.
+    async def cancel(self, run_id: str, reason: str = "", *, force: bool = False) -> Status:
+        """Cancel a run; the status found or made.
+
+        Args:
+            run_id: the run.
+            reason: kept with it.
+            force: end it at once unless somebody executes it, and leave undone what was to be undone.
 
         Raises:
             RunNotFound: no such run.
@@ -243,11 +282,24 @@ class Operations:
             if row.worker_key is not None and row.run_key in codeless(self.store, [row]):
                 # Whoever held it is dead, and nobody who has the code is there to take it over and hear the cancel.
                 self.store.reclaim(0, [row.worker_key], cap=_NO_CAP)
-            return self.store.request_cancel(row.run_key, reason)
+            return self.store.request_cancel(row.run_key, reason, force=force)
 
         status = await self.call(cancel)
         if status in {Status.COMPLETED, Status.FAILED}:
             raise WrongState(f"run {run_id!r} is already {status.word}", run_id=run_id, status=status.word)
+        return status
+
+    async def pause(self, run_id: str, reason: str = "") -> Status:
+        """Pause a run.
+
+        Raises:
+            RunNotFound: no such run.
+            WrongState: it has ended, or is blocked.
+        """
+        row = await self.row(run_id)
+        status = await self.call(lambda: self.store.pause_run(row.run_key, reason))
+        if status.terminal or status is Status.BLOCKED:
+            raise WrongState(f"run {run_id!r} is {status.word}", run_id=run_id, status=status.word)
         return status
 
     async def resume_failed(self, row: RunRow) -> None:
@@ -260,7 +312,7 @@ class Operations:
 
         Raises:
             RunNotFound: no such run.
-            WrongState: the run is not in such a state.
+            WrongState: the run is not in such a state, or has ended after it had begun to undo what it had done.
         """
         while True:
             row = await self.row(run_id)
@@ -271,7 +323,11 @@ class Operations:
                     status=row.status.word,
                 )
             view = fold(await self.events(row))
-            payload = payloads.note(supersede=view.failed_steps, accept_drift=accept_drift)
+            if row.status.terminal and view.undone:
+                raise _undone(run_id, row.status, view)
+            # What had not ended goes on with what it was at, be that its cancellation.
+            kept = {} if row.status.terminal else {"keep": True}
+            payload = payloads.note(supersede=view.failed_steps, accept_drift=accept_drift, **kept)
             resumed = await self.call(partial(self.store.resume_run, row.run_key, row.epoch, payload))
             if resumed is not None:  # else somebody has resumed it since, and other steps may have failed
                 return resumed
@@ -318,6 +374,8 @@ class Operations:
                     recorded=_shown(data),
                     advice="the result is kept as it is; make the type accept it",
                 ) from misfit
+        if last.kind == Kind.RUN_CONTINUED:
+            raise Continued
         said = payloads.fields(last.payload)
         reason = said.get("reason") or "no reason given"
         if last.kind == Kind.RUN_CANCELLED:
@@ -338,7 +396,9 @@ class Operations:
                 f"run {run_id!r} is blocked: {reason}",
                 run_id=run_id,
                 reason=reason,
-                advice="nothing was run or overwritten; mend the cause, then `resume` it",
+                advice="nothing was run or overwritten; mend the cause, then `resume` it"
+                if "not_undone" not in said
+                else "mend the cause, then `resume` it: that compensation is tried again, then the rest",
             )
         failure = payloads.failure_of(last.payload)
         error = decode_failure(failure or b"{}")
@@ -350,6 +410,20 @@ class Operations:
         )
         error.add_note(f"run {run_id!r} of {row.workflow} failed" + (f" in {steps}" if steps else ""))
         raise error
+
+
+def _undone(run_id: str, status: Status, view: RunView) -> WrongState:
+    """Why a run that has undone something cannot go on: what it would take for done no longer is."""
+    since = view.undone_from
+    there = since is not None and (since in view.steps or since in view.children)
+    return WrongState(
+        f"run {run_id!r} is {status.word} and has undone what it had done ({', '.join(view.undone[:_NAMED])}"
+        f"{', …' if len(view.undone) > _NAMED else ''}), so it cannot go on from there",
+        run_id=run_id,
+        status=status.word,
+        step=since,
+        advice=f"fork it from before that: fork({since!r})" if there else "fork it from a step before, or run it anew",
+    )
 
 
 def _run_failed(error: StepFailed, run_id: str) -> RunFailed:

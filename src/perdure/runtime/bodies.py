@@ -8,22 +8,26 @@ import sys
 from contextvars import Context
 from enum import Enum
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from perdure.context import StepContext, enter_step
 from perdure.errors import StepAborted, StepTimeout
 from perdure.model.ids import idempotency_key
 from perdure.runtime import points
+from perdure.runtime.reports import Report, last_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import Artifact
+    from perdure.protocols import StreamLike
     from perdure.runtime.calls import StepCall
     from perdure.runtime.run import Run
 
 logger = logging.getLogger("perdure.step")
 
+_MAKING = Lock()
 _NO_CONTEXT = Context()
 _EAGER = sys.version_info >= (3, 12)
 _WAITING, _RUNNING, _OVER = range(3)
@@ -55,6 +59,7 @@ class Body:
         "context",
         "error",
         "named",
+        "report",
         "run",
         "settled",
         "stage",
@@ -79,6 +84,7 @@ class Body:
         self.context = call.context.copy() if call.step.retry.max_attempts > 1 else call.context
         self.artifacts: Sequence[Artifact] = ()
         self.named: Sequence[tuple[str, bytes, int]] = ()
+        self.report: Report | None = None
         self._ctx: StepContext[Any] | None = None
 
     def start(self) -> None:
@@ -156,6 +162,8 @@ class Body:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+        if self.report is not None:
+            self.report.close()
         error = self.error
         if error is not None:
             self.value = None
@@ -173,6 +181,10 @@ class Body:
             step=step.name,
             timeout=step.timeout,
         )
+
+    def cancel(self) -> None:
+        """Ask the body to stop because its call was cancelled."""
+        self.request_abort(Abort.CANCEL)
 
     def request_abort(self, why: Abort) -> None:
         """Ask the body to stop: an async one is cancelled, a sync one finds ``ctx.cancelled`` set."""
@@ -228,7 +240,25 @@ class Body:
 
     def progress(self, value: object) -> None:
         """Record how far the attempt is."""
-        self.run.code.progress(self, value)
+        self._reporting().progress(value)
+
+    def last_progress(self) -> Any:
+        """Return what the attempt before recorded last."""
+        return last_progress(self.run, self.call)
+
+    def emit(self, value: object, stream: str | StreamLike) -> None:
+        """Add a value to a stream of the run."""
+        self._reporting().emit(value, stream)
+
+    def _reporting(self) -> Report:
+        if self.report is None:
+            with _MAKING:  # several threads of one body may be the first
+                if self.report is None:
+                    report = Report(self.run.host.reports, self.run, self.call, self.attempt)
+                    if self.settled:
+                        report.close()
+                    self.report = report
+        return self.report
 
     def artifact(self, name: str, data: bytes) -> None:
         """Keep bytes with the step's outcome."""

@@ -1,4 +1,4 @@
-"""A step call: what a workflow gets when it calls a step, and the future inside it."""
+"""Calls: what a workflow gets when it calls a step, or a workflow as a child, and the future inside."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import asyncio
 from collections.abc import Coroutine
 from contextvars import Context, copy_context
 from sys import _getframe
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from perdure.errors import RunGone
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from types import CodeType
 
-    from perdure.context import StepLike
     from perdure.model.arguments import Prepared
+    from perdure.protocols import StepLike
     from perdure.runtime.bodies import Body
     from perdure.runtime.run import Run
 
 _NO_CONTEXT = Context()
+
+Outcome: TypeAlias = "tuple[Callable[..., object], *tuple[Any, ...]]"
+"""Something to deliver: a function and its arguments, called in the activation that follows."""
 
 
 class CallFuture(asyncio.Future[Any]):
@@ -30,7 +35,7 @@ class CallFuture(asyncio.Future[Any]):
 
     __slots__ = ("call", "n")
     n: int
-    call: StepCall
+    call: Call
 
     def __hash__(self) -> int:
         return self.n
@@ -42,12 +47,12 @@ class CallFuture(asyncio.Future[Any]):
         call = self.call
         if call.born == call.run.activation:
             # Made and cancelled within one activation: nothing of it was ever seen outside.
-            call.run.forget(call)
+            call.forget()
             return super().cancel(msg)
         if not call.cancelled:
             call.cancelled = True
             call.message = msg
-            call.run.abort_call(call)
+            call.abort()
         return True
 
     def settle_cancelled(self) -> None:
@@ -55,60 +60,28 @@ class CallFuture(asyncio.Future[Any]):
         super().cancel(self.call.message)
 
 
-class StepCall(Coroutine[object, None, Any]):
-    """One call of a step in a run.
+class Call(Coroutine[object, None, Any]):
+    """One call of a step or a child in a run.
 
-    Its key and arguments are taken when it is made; its body starts when it is awaited (or given to a task, ``gather``,
-    …) and the run's loop is idle. A coroutine by registration only: the run loop makes no task of it, so fan-out over
-    steps costs none.
+    A coroutine by registration only: the run loop makes no task of it, so fan-out over calls costs none. Its key is
+    taken when it is made; it counts from when it is awaited (or given to a task, ``gather``, …).
     """
 
-    __slots__ = (
-        "__weakref__",
-        "attempt",
-        "barrier",
-        "base",
-        "body",
-        "born",
-        "cancelled",
-        "code",
-        "context",
-        "future",
-        "interrupted",
-        "key",
-        "lasti",
-        "marked",
-        "message",
-        "n",
-        "next_at",
-        "prepared",
-        "run",
-        "step",
-        "taken",
-    )
+    __slots__ = ("__weakref__", "born", "cancelled", "code", "future", "key", "lasti", "message", "n", "run", "taken")
+    code: CodeType
+    lasti: int
+    outlives: ClassVar[bool] = False
+    """Whether it is no concern of its workflow's end."""
 
-    def __init__(self, run: Run, step: StepLike, key: str, prepared: Prepared) -> None:
+    def __init__(self, run: Run, key: str) -> None:
         self.run = run
-        self.step = step
         self.key = key
-        self.prepared = prepared
         self.n = run.loop.number()
-        self.context: Context = copy_context()
         self.future: CallFuture | None = None
-        self.attempt = 1
-        self.base = 0
         self.cancelled = False
-        self.interrupted = False
-        self.marked = False
         self.taken = False
         self.message: object = None
-        self.next_at = 0
-        self.barrier = 0
         self.born = run.activation
-        self.body: Body | None = None
-        frame = _getframe(3)
-        self.code: CodeType = frame.f_code
-        self.lasti = frame.f_lasti
         run.untaken[self.n] = self
 
     def __hash__(self) -> int:
@@ -127,15 +100,26 @@ class StepCall(Coroutine[object, None, Any]):
         future.n = self.n
         future.call = self
         self.taken = True
-        run.ask(self)
+        self.ask()
         return future
+
+    def ask(self) -> None:
+        """Somebody awaits the call's outcome."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """The call was cancelled in the activation that made it."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """The call's cancellation was asked for."""
+        raise NotImplementedError
 
     def let_go(self) -> CallFuture:
         """End the call and return its future, to be settled; cuts every cycle: nothing waits for the collector."""
         future = self.future
         assert future is not None
-        self.future = self.body = None
-        self.context = _NO_CONTEXT
+        self.future = None
         self.run.calls.pop(self.key, None)
         return future
 
@@ -145,12 +129,12 @@ class StepCall(Coroutine[object, None, Any]):
 
     def send(self, _value: object) -> Any:
         """Not driven by hand: await it."""
-        msg = "a step call is awaited, not sent into"
+        msg = "a call is awaited, not sent into"
         raise RuntimeError(msg)
 
     def throw(self, *_exc: Any) -> Any:
         """Not driven by hand: await it."""
-        msg = "a step call is awaited, not thrown into"
+        msg = "a call is awaited, not thrown into"
         raise RuntimeError(msg)
 
     @property
@@ -165,6 +149,77 @@ class StepCall(Coroutine[object, None, Any]):
 
     def __repr__(self) -> str:
         return f"<call {self.key} of run {self.run.run_id}>"
+
+
+class StepCall(Call):
+    """One call of a step. Its arguments are taken when it is made; its body starts when the run's loop is idle."""
+
+    __slots__ = (
+        "attempt", "barrier", "base", "body", "context", "interrupted", "marked", "next_at", "prepared", "step",
+    )  # fmt: skip
+
+    def __init__(self, run: Run, step: StepLike, key: str, prepared: Prepared) -> None:
+        super().__init__(run, key)
+        self.step = step
+        self.prepared = prepared
+        self.context: Context = copy_context()
+        self.attempt = 1
+        self.base = 0
+        self.interrupted = False
+        self.marked = False
+        self.next_at = 0
+        self.barrier = 0
+        self.body: Body | None = None
+        frame = _getframe(3)
+        self.code = frame.f_code
+        self.lasti = frame.f_lasti
+
+    def ask(self) -> None:
+        """Somebody awaits the call: its recorded outcome will come, or its body is to be started."""
+        run, key = self.run, self.key
+        if run.gone or run.loop.gone:
+            raise RunGone
+        run.untaken.pop(self.n, None)
+        run.calls[key] = self
+        replay = run.replay
+        if key in replay.by_key:
+            return
+        self.barrier = run.seq
+        state = replay.attempts.pop(key, None) if replay.attempts else None
+        if state is not None:
+            self.attempt, self.base, self.next_at = state.last + 1, state.base, state.next_at
+            self.interrupted = state.started > state.last
+            if self.next_at > run.host.clock.now():
+                run.retrying[key] = self
+                return
+        run.startable.append(self)
+
+    def forget(self) -> None:
+        """The call was cancelled in the activation that made it."""
+        run = self.run
+        run.calls.pop(self.key, None)
+        run.retrying.pop(self.key, None)
+        self.cancelled = True
+
+    def abort(self) -> None:
+        """Cancellation was asked for: a recorded outcome says how that ended, else the body is aborted."""
+        run, key = self.run, self.key
+        if key in run.replay.by_key:
+            return
+        if self.body is not None:
+            self.body.cancel()
+        elif key not in run.in_flight and self not in run.live:
+            run.retrying.pop(key, None)
+            run.live.append(self)
+
+    def let_go(self) -> CallFuture:
+        """End the call and return its future, to be settled; cuts every cycle: nothing waits for the collector."""
+        future = self.future
+        assert future is not None
+        self.future = self.body = None
+        self.context = _NO_CONTEXT
+        self.run.calls.pop(self.key, None)
+        return future
 
 
 def marked_first(calls: deque[StepCall]) -> bool:

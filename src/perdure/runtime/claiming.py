@@ -165,6 +165,13 @@ class Claiming:
                 self._hungry = False
                 await self._look_ahead()
                 return
+        if self._worker.free <= 0 and not self._ending.is_set() and not self._only:
+            await self._claim_urgent()
+
+    async def _claim_urgent(self) -> None:
+        """Take what is to be cancelled, although no slot is free: it has little left to do."""
+        for run_key in await self._journal.call(lambda: self._store.urgent(self._routes, BATCH)):
+            await self._claim_up_to(1, run_key)
 
     async def _claim_up_to(self, limit: int, only: int | None = None) -> list[Claim]:
         key, facts = self._worker.key, self._worker.facts

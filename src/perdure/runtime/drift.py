@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING
 
 from perdure.errors import DriftError, Undecodable
 
 if TYPE_CHECKING:
-    from perdure.context import StepLike
     from perdure.model.records import Event
+    from perdure.protocols import StepLike
     from perdure.runtime.calls import StepCall
     from perdure.runtime.run import Run
+
+logger = logging.getLogger("perdure.run")
 
 SHOWN = 500
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -29,7 +32,8 @@ def check_arguments(run: Run, step: StepLike, key: str, event: Event, found: byt
         return
     if run.accept_drift:
         return
-    run.loop.poisoned(
+    depart(
+        run,
         DriftError(
             f"run {run.run_id}: {key} was recorded with other arguments\n"
             f"  recorded: {shown(recorded)}\n  found:    {shown(found)}",
@@ -37,9 +41,9 @@ def check_arguments(run: Run, step: StepLike, key: str, event: Event, found: byt
             key=key,
             recorded=shown(recorded),
             found=shown(found),
-            advice="nothing was run. Undo the change, give the new call its own name or key, use version= for new "
-            "runs, or resume with accept_drift" + _unstable(run),
-        )
+            advice="nothing was run. Undo the change, keep the old code for old runs with patched() or version=, give "
+            "the new call its own name or key, or resume with accept_drift" + unstable(run),
+        ),
     )
 
 
@@ -49,7 +53,8 @@ def guard_moved(run: Run, call: StepCall) -> bool:
         return True
     for event in run.replay.moved(call.key):
         if event.args is not None and call.step.arguments.same(event.args, call.prepared.data):
-            run.loop.poisoned(
+            return depart(
+                run,
                 DriftError(
                     f"run {run.run_id}: {call.key} ({call.where}) looks like the recorded {event.key}, "
                     "which nobody asks for",
@@ -58,15 +63,24 @@ def guard_moved(run: Run, call: StepCall) -> bool:
                     recorded=event.key,
                     found=call.key,
                     advice="nothing was run. A call of this step was added, removed or moved: give repeated calls "
-                    "explicit keys (step.with_options(key=…)), use version= for new runs, or resume with accept_drift"
-                    + _unstable(run),
-                )
+                    "explicit keys (step.with_options(key=…)), keep the old code for old runs with patched() or "
+                    "version=, or resume with accept_drift" + unstable(run),
+                ),
             )
-            return False
     return True
 
 
-def _unstable(run: Run) -> str:
+def depart(run: Run, error: DriftError) -> bool:
+    """Block the run for a departure, or go on with a warning if that is how the engine works; True if it goes on."""
+    if run.host.on_drift == "warn":
+        logger.warning("%s; it goes on all the same (on_drift='warn')", error.message)
+        return True
+    run.loop.poisoned(error)
+    return False
+
+
+def unstable(run: Run) -> str:
+    """What a departure may have to do with: another Python than the one that wrote the log."""
     python = run.recorded_python
     if python and python != THIS_PYTHON:
         return f". The log was written under Python {python}, this is {THIS_PYTHON}: a worker on {python} can go on"

@@ -5,27 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from perdure.errors import (
+    ContinueAsNew,
     DriftError,
     IntegrityError,
     NotAwaited,
     NotDurable,
     NotSerializable,
     PerdureError,
+    RunBlocked,
     Undecodable,
 )
 from perdure.model import payloads
 from perdure.model.failures import encode_failure, failure_text
 from perdure.model.records import Kind, StateChange, Status
-from perdure.runtime import drift
+from perdure.runtime import aftermath, drift, undoing
 from perdure.runtime.bodies import Abort
-from perdure.runtime.calls import StepCall
+from perdure.runtime.calls import Call
+from perdure.runtime.ending import Ending
 from perdure.runtime.outcomes import settle_body
+from perdure.runtime.succession import continued
 
 if TYPE_CHECKING:
-    from perdure.model.records import Artifact
     from perdure.runtime.run import Run
     from perdure.runtime.runloop import RunTask
 
@@ -37,21 +40,32 @@ _OTHER_LOOP = ("attached to a different loop", "bound to a different event loop"
 """What asyncio says of futures and locks that are not of the loop that awaits them."""
 
 
-class Ending(NamedTuple):
-    """A terminal (or blocking) event, and what whoever waits for the run is told."""
-
-    kind: Kind
-    status: Status
-    payload: bytes
-    reason: str | None = None
-    codec: int = payloads.PLAIN
-    artifact: Artifact | None = None
-    value: Any = None
-    failure: bytes | None = None
+def strays_left(run: Run) -> bool:
+    """Whether tasks or calls are left that the workflow did not wait for; each is cancelled once, as they were made."""
+    tasks, calls = run.loop.tasks, run.calls
+    if len(tasks) == 1 and not calls:  # the root's own, which has ended
+        return False
+    left: list[asyncio.Future[Any]] = [task for task in tasks if not task.done()]
+    is_first = not run.strays
+    open_calls = [call.future for call in calls.values() if call.future is not None and not call.outlives]
+    fresh = [future for future in left if future not in run.strays]
+    if is_first:
+        fresh += open_calls  # those that are made later belong to the cleaning up of tasks
+    left += open_calls
+    if fresh:
+        run.strays |= {*fresh}
+        run.activation += 1
+        run.loop.activate(lambda: [future.cancel() for future in fresh])
+        return strays_left(run)
+    return bool(left)
 
 
 def finish(run: Run, root: RunTask) -> None:
     """The workflow's function and all its tasks have ended: write how, unless there is a fault in that."""
+    if run.undoing is not None and run.undoing.aftermath is not None:
+        done = run.undoing.aftermath
+        write(run, done if done.error is None else _failed(run, done.error))
+        return
     if run.untaken and not root.cancelled() and root.exception() is None:
         call = next(iter(run.untaken.values()))
         run.verdict = NotAwaited(
@@ -79,14 +93,22 @@ def write(run: Run, ending: Ending) -> None:
     elif run.cancel_reason is None and run.replay.cancelled is not None:
         # It came when the code had ended, and nothing was left that it could be delivered to.
         run.cancel_reason = payloads.fields(run.replay.cancelled.payload).get("reason", "")
-    if run.cancel_reason is not None:
+    otherwise = ending
+    if run.cancel_reason is not None and not (ending.status is Status.BLOCKED and undoing.is_pending(run)):
         ending = cancelled(run, ending)
+    if ending.status is not Status.COMPLETED:
+        failed_in = {} if otherwise.error is None else _propagated(run, otherwise.error)
+        if aftermath.begins(run, otherwise, ending, failed_in):
+            return
+    if run.waits is not None:
+        run.waits.last_wishes(ending.status is Status.CANCELLED)
     run.leave(
         ending.kind,
         ending.payload,
-        StateChange(ending.status, reason=ending.reason, inbox_seen=run.inbox),
+        StateChange(ending.status, reason=ending.reason),
         codec=ending.codec,
         artifact=ending.artifact,
+        successor=ending.successor,
     )
 
 
@@ -97,6 +119,12 @@ def for_root(run: Run, root: asyncio.Task[Any]) -> Ending:
             return Ending(Kind.RUN_CANCELLED, Status.CANCELLED, b"{}")
         return _failed(run, asyncio.CancelledError("the workflow cancelled itself"))
     error = root.exception()
+    if isinstance(error, ContinueAsNew):
+        try:
+            return continued(run, error.value)
+        except NotSerializable as refused:
+            refused.add_note(f"the input that run {run.run_id} would continue with")
+            return _failed(run, refused)
     if error is not None:
         return _failed(run, error)
     try:
@@ -122,7 +150,7 @@ def settled(run: Run) -> bool:
     while run.live:
         ended = run.live.popleft()
         # What was only interrupted is done anew by a build that goes on with the run; a cancelled step would not be.
-        if not (is_misfit and (isinstance(ended, StepCall) or ended.aborted)):
+        if not (is_misfit and (isinstance(ended, Call) or ended.aborted)):
             settle_body(run, ended)
     return not run.in_flight
 
@@ -133,7 +161,7 @@ def refused(run: Run) -> bool:
     What its bodies did is kept, so that is written first. A cancel that has come in is delivered instead.
     """
     error = run.verdict
-    if not drift.is_misfit(error) or run.cancel_request is not None:
+    if not drift.is_misfit(error) or (run.cancel_request is not None and not undoing.is_pending(run)):
         return False
     if run.host.journal.barrier(run):
         run.drop(None)
@@ -168,6 +196,8 @@ def for_verdict(run: Run, error: BaseException) -> Ending:
             reason,
             failure=encode_failure(error),
         )
+    if isinstance(error, RunBlocked) and run.undoing is not None and run.undoing.failed:
+        return Ending(Kind.RUN_BLOCKED, Status.BLOCKED, run.undoing.note(error.message), error.message)
     return _failed(run, error)
 
 
@@ -190,7 +220,8 @@ def _failed(run: Run, error: BaseException) -> Ending:
     failure = encode_failure(error)
     attempts = dict(sorted(_propagated(run, error).items()))
     reason = failure_text(failure)
-    return Ending(Kind.RUN_FAILED, Status.FAILED, payloads.run_failed(failure, attempts), reason, failure=failure)
+    payload = payloads.run_failed(failure, attempts)
+    return Ending(Kind.RUN_FAILED, Status.FAILED, payload, reason, failure=failure, error=error)
 
 
 def _propagated(run: Run, error: BaseException) -> dict[str, int]:

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections import deque
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from perdure.runtime.reports import Reports
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextvars import Context
 
     from perdure.model.clock import Clock
-    from perdure.model.records import CommitItem, Event
+    from perdure.model.records import Claim, CommitItem, Event
     from perdure.runtime.bodies import Body
     from perdure.runtime.fibers import Fibers
     from perdure.runtime.run import Run
     from perdure.runtime.threads import Threads
-    from perdure.store.protocol import Artifacts
+    from perdure.store.protocol import Artifacts, Reclaimed
+    from perdure.workflow import Workflow
+
+OnDrift: TypeAlias = Literal["block", "warn"]
+"""What becomes of a run whose code calls a step otherwise than is recorded: blocked, or gone on with and warned of."""
 
 CLAMP = 1_000_000
 """No wait is longer than this many µs of real time before the clock is looked at again: clocks jump."""
@@ -51,8 +57,40 @@ class Owner(Protocol):
         """The run is no longer ours (None), or the store failed under it."""
         ...
 
+    def learn(self, workflow: Workflow[Any, Any], /) -> None:
+        """A run is about to start this workflow as a child."""
+        ...
+
+    def run_sent(self, run: Run, /) -> None:
+        """The run has started or told others, and that is on disk."""
+        ...
+
+    def run_revives(self, run: Run, child: str, /) -> None:
+        """The run waits anew for a child that has failed: it is to go on too."""
+        ...
+
     def run_settled(self, run: Run, /) -> None:
         """A stopping run has nothing in flight any more."""
+        ...
+
+
+class Hearing(Protocol):
+    """Who wants to hear what was committed: the hooks."""
+
+    def claimed(self, claim: Claim, /) -> None:
+        """A run was claimed."""
+        ...
+
+    def wrote(self, run: Run, events: Sequence[Event], /) -> None:
+        """Something was written for a run that is executed here, by another way than the journal's."""
+        ...
+
+    def reclaimed(self, runs: Sequence[Reclaimed], /) -> None:
+        """Runs were taken back from dead workers."""
+        ...
+
+    def blocked(self, run_key: int, /) -> None:
+        """A run was blocked after its hold had ended."""
         ...
 
 
@@ -87,16 +125,20 @@ class Host:
     reached: Callable[[str], None] | None = None
     """Told of each point of ``perdure.runtime.points`` as it is reached; crash tests die there."""
     build: str = ""
+    on_drift: OnDrift = "block"
+    hooks: Hearing | None = None
     context: Context = field(default_factory=copy_context)
     lease_ok: Callable[[], bool] = field(init=False)
     """The owner's, or what it delegates to: asked before each body."""
     held_back: bool = field(default=False, init=False)
     """Whether a body was not begun for want of a lease."""
+    reports: Reports = field(init=False)
     _over: deque[Body] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         """Ask the owner about the lease until it names someone else."""
         self.lease_ok = self.owner.lease_ok
+        self.reports = Reports(self.loop, self.threads)
 
     def root_context(self) -> Context:
         """The context a workflow starts in: a copy of what was current when the engine started."""

@@ -67,6 +67,8 @@ class Journal:
         self.active = 0
         """How many runs are executing; the worker counts."""
         self.commits = 0
+        self.told: Callable[[dict[Run, CommitItem], list[Verdict]], object] | None = None
+        """Told of each batch once it is on disk: the hooks."""
 
     # -- what runs ask of it
 
@@ -219,6 +221,8 @@ class Journal:
         verb.answer()
 
     def _settle(self, batch: dict[Run, CommitItem], verdicts: list[Verdict]) -> None:
+        if self.told is not None:
+            self.told(batch, verdicts)
         interrupt: KeyboardInterrupt | None = None
         for (run, item), verdict in zip(batch.items(), verdicts, strict=True):
             if run.gone:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from perdure.errors import DriftError, NotSerializable, StepInterrupted, Undecodable
 from perdure.model import payloads
@@ -11,17 +11,18 @@ from perdure.model.failures import decode_failure, encode_failure
 from perdure.model.records import Event, Kind
 from perdure.model.retry import jitter_unit, next_delay
 from perdure.runtime.bodies import Body
+from perdure.runtime.calls import StepCall
+from perdure.runtime.children import ChildCall
 from perdure.runtime.drift import is_misfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from perdure.runtime.calls import CallFuture, StepCall
+    from perdure.runtime.calls import CallFuture, Outcome
     from perdure.runtime.run import Run
+    from perdure.runtime.waits import SignalWait
 
 
-Outcome: TypeAlias = "tuple[Callable[..., object], *tuple[Any, ...]]"
-"""Something to deliver: a function and its arguments, called in the activation that follows."""
+WAITED = frozenset({Kind.SIGNAL_RECEIVED, Kind.CHILD_ENDED, Kind.TIMER_FIRED})
+"""Kinds of outcomes that no body has brought about."""
 
 
 def recorded_outcome(run: Run, event: Event) -> Outcome:
@@ -35,6 +36,8 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
     if timer is not None:
         return run.loop.fire, timer
     call = run.calls[key]
+    if kind in WAITED or not isinstance(call, StepCall):
+        return _waited(run, call, event)
     future = call.let_go()
     if call.cancelled or kind == Kind.STEP_CANCELLED:
         return (future.settle_cancelled,)
@@ -47,14 +50,34 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
             f"run {run.run_id}: the recorded result of {key} does not decode as the step's type today: {error}",
             run_id=run.run_id,
             key=key,
-            advice="nothing was run; give the new field a default, or let a validator take the old form",
+            advice="nothing was run; give the new field a default, or have upcast= take the old form",
         )
         return (_nothing,)
     return future.set_result, value
 
 
-def settle_body(run: Run, ended: Body | StepCall) -> Outcome | None:
+def _waited(run: Run, call: StepCall | ChildCall | SignalWait, event: Event) -> Outcome:
+    """Turn a message, a child's end or a timeout of the log into what it was when it was new."""
+    try:
+        if event.kind in WAITED and not isinstance(call, StepCall):
+            return call.recorded(event)
+    except Undecodable as error:
+        misfit = f"does not decode as its type today: {error}"
+    else:
+        misfit = f"is a {Kind(event.kind).word}, and the code asks for something else under this key"
+    run.verdict = DriftError(
+        f"run {run.run_id}: what is recorded for {event.key} {misfit}",
+        run_id=run.run_id,
+        key=event.key,
+        advice="nothing was run; undo the change, or keep the old code for old runs with patched() or version=",
+    )
+    return (_nothing,)
+
+
+def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
     """Record how a call ended; None if it did not end but will be tried again."""
+    if isinstance(ended, ChildCall):
+        return ended.never_began()
     if not isinstance(ended, Body):
         return _never_began(run, ended)
     call, error = ended.call, ended.error

@@ -73,6 +73,8 @@ class Refusing:
     def _tell(self, run: Run, events: list[Event]) -> None:
         if events and events[-1].kind == Kind.RUN_RELEASED:
             logger.warning("run %s does not fit this build, and is left to others: %s", run.run_id, run.verdict)
+        if self._host.hooks is not None:
+            self._host.hooks.wrote(run, events)
         self._done(run, events)
 
     def look(self) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perdure.store.protocol import Artifacts
     from perdure.workflow import Workflow
 
-_ENDINGS = frozenset({Kind.RUN_COMPLETED, Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED})
+_ENDINGS = frozenset({Kind.RUN_COMPLETED, Kind.RUN_CONTINUED, Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,13 @@ class _Stage:
         """Never called, as nothing is committed; nor are the others."""
         del run
 
-    run_suspended = run_stale = run_settled = run_ended
+    run_suspended = run_stale = run_settled = run_sent = run_ended
+
+    def learn(self, workflow: Workflow[Any, Any]) -> None:
+        """No child is executed."""
+
+    def run_revives(self, run: Run, child: str) -> None:
+        """No other run is touched."""
 
 
 class _BeforeAllTime:

@@ -14,25 +14,31 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import Deadlock, DriftError, IntegrityError, RunGone, StoreError, Undecodable
-from perdure.model import chain, payloads
+from perdure.errors import DriftError, IntegrityError, StoreError, Undecodable
+from perdure.model import chain, forking, payloads
 from perdure.model.records import Event, Kind, StateChange, Status
 from perdure.model.replay import OUTCOMES, Replay
-from perdure.runtime import drift, endings
+from perdure.runtime import children, drift, endings, resting
 from perdure.runtime.alarm import Alarm
 from perdure.runtime.bodies import Abort, Body
-from perdure.runtime.calls import StepCall, marked_first
+from perdure.runtime.calls import marked_first
 from perdure.runtime.code_view import CodeView
-from perdure.runtime.outcomes import Outcome, recorded_outcome, settle_body
+from perdure.runtime.news import hear
+from perdure.runtime.outcomes import recorded_outcome, settle_body
 from perdure.runtime.runloop import TORN, RunLoop, RunTask, Timer
+from perdure.runtime.waits import Waits
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from perdure.context import RunContext
-    from perdure.model.records import Artifact, Claim, CommitItem
+    from perdure.model.records import Artifact, Claim, CommitItem, InboxRow, Successor
+    from perdure.runtime.calls import Call, Outcome, StepCall
+    from perdure.runtime.children import ChildCall
     from perdure.runtime.host import Host
+    from perdure.runtime.undoing import Undoing
+    from perdure.runtime.waits import SignalWait
     from perdure.workflow import Workflow
 
 logger = logging.getLogger("perdure.run")
@@ -40,13 +46,9 @@ logger = logging.getLogger("perdure.run")
 LAST_INSTANT = 253_402_300_799_000_000
 """The end of the year 9999 in µs: no timer is due later, whatever it was set to."""
 
-PARK = 100_000
-"""Waits up to this many µs keep the slot: letting a run go and claiming it again costs two commits."""
-
-
 _NOTHING = Replay(())
 _NO_EVENTS: list[Event] = []
-_NO_TASKS: frozenset[asyncio.Task[Any]] = frozenset()
+_NO_TASKS: frozenset[asyncio.Future[Any]] = frozenset()
 
 
 class Run:
@@ -54,63 +56,77 @@ class Run:
 
     __slots__ = (
         "_advancing", "_alarm", "_zero", "accept_drift", "activation", "at", "before", "busy", "calls",
-        "cancel_reason", "cancel_request", "code", "deaf", "definition", "durable", "ended", "epoch", "events",
-        "failures", "fault", "first", "gone", "host", "in_flight", "inbox", "item", "key_uid", "leaving", "link",
-        "listening", "live", "loop", "recorded_python", "replay", "replaying", "resumes", "retrying", "root", "row",
-        "run_id", "run_key", "seq", "spins", "startable", "stopping", "strays", "uid", "untaken", "verdict", "wake_at",
-        "workflow",
+        "cancel_reason", "cancel_request", "code", "confirmed", "confirming", "deaf", "definition", "durable", "ended",
+        "epoch", "events", "failures", "fault", "first", "gone", "host", "in_flight", "inbox", "item", "key_uid",
+        "leaving", "link", "listening", "live", "loop", "pausing", "recorded_python", "replay", "replaying", "resumes",
+        "retrying", "root", "row", "run_id", "run_key", "seed", "seq", "spins", "startable", "stopping", "strays",
+        "uid", "undoing", "untaken", "verdict", "waits", "wake_at", "workflow",
     )  # fmt: skip
+
+    item: CommitItem | None
+    root: RunTask | None
+    first: tuple[Any, ...] | None
+    """Something to call, with its arguments, before anything else."""
+    fault: BaseException | None
+    """What ended the execution in memory, if not the loss of the claim."""
+    deaf: int
+    """The look into the inbox whose news must be heard before anything else is decided; 0 if there is none."""
+    listening: bool
+    """Whether the log, or what has come in, may hold something to deliver."""
+    leaving: Event | None
+    """The event that is to be on disk before anything else is decided: the last, or a timeout."""
+    confirming: Outcome | None
+    """What ``leaving`` delivers, if it is a timeout."""
+    confirmed: Outcome | None
+    pausing: tuple[str, list[int]] | None
+    cancel_request: tuple[str, list[int]] | None
+    """Why it is asked for, and the inbox rows that ask."""
+    cancel_reason: str | None
+    undoing: Undoing | None
+    verdict: BaseException | None
+    wake_at: int | None
+    """When the run is to go on, once it is suspended (µs)."""
+    _alarm: Alarm | None
+    _zero: int
+    """The instant that the loop's clock counts from, µs."""
 
     def __init__(self, host: Host, claim: Claim, definition: Workflow[Any, Any]) -> None:
         row, last = claim.row, claim.events[-1]
         self.host = host
         self.definition = definition
         self.code = CodeView(self, row)
-        self.run_key, self.run_id, self.uid, self.key_uid = row.run_key, row.run_id, row.uid, row.uid
+        self.run_key, self.run_id, self.uid = row.run_key, row.run_id, row.uid
+        self.seed, self.key_uid = forking.uids(row.uid, claim.events[0])
         self.workflow, self.epoch = row.workflow, row.epoch
         self.row = row
         self.events = claim.events
         self.seq, self.link, self.at = last.seq, last.hash, last.at
+        self.before: tuple[int, bytes, int] = (0, b"", 0)
         self.durable = self.seq
         self.inbox = row.inbox
-        self.item: CommitItem | None = None
         # It has all the methods of a loop, most of them made by a loop over their names.
-        self.loop = RunLoop(self.code, int.from_bytes(sha256(row.uid).digest()[:5]))  # type: ignore[abstract]
-        self.root: RunTask | None = None
-        self.first: tuple[Any, ...] | None = None
-        """Something to call, with its arguments, before anything else."""
-        self.activation = self.spins = self.busy = 0
-        self.calls: dict[str, StepCall] = {}
-        self.untaken: dict[int, StepCall] = {}
+        self.loop = RunLoop(self.code, int.from_bytes(sha256(self.seed).digest()[:5]))  # type: ignore[abstract]
+        self.calls: dict[str, StepCall | ChildCall | SignalWait] = {}
+        self.untaken: dict[int, Call] = {}
         self.startable: deque[StepCall] = deque()
         self.retrying: dict[str, StepCall] = {}
         self.in_flight: dict[str, Body] = {}
-        self.live: deque[Body | StepCall] = deque()
+        self.live: deque[Body | StepCall | ChildCall] = deque()
+        self.waits = None if row.deadline_at is None else Waits(self)
         self.failures: dict[int, tuple[BaseException, str, int]] = {}
         """By id: failures of steps that the workflow saw, with the step's key and the attempt."""
         self.resumes: list[tuple[Any, Any]] = []
-        self.stopping = self.ended = self.gone = self._advancing = False
-        self.fault: BaseException | None = None
-        """What ended the execution in memory, if not the loss of the claim."""
-        self.deaf = False
-        """News is on its way that must be heard before anything else is decided."""
-        self.leaving: Event | None = None
-        self.wake_at: int | None = None
-        """When the run is to go on, once it is suspended (µs)."""
-        self.before: tuple[int, bytes, int] = (0, b"", 0)
-        self.verdict: BaseException | None = None
-        self.cancel_request: tuple[str, list[int]] | None = None
-        self.cancel_reason: str | None = None
         self.strays = _NO_TASKS
-        self._alarm: Alarm | None = None
-        self._zero = 0
-        """The instant that the loop's clock counts from, µs."""
         self.replay = _NOTHING
-        self.replaying = self.accept_drift = False
-        self.listening = True
-        """Whether the log, or a cancel, may hold something to deliver."""
         self.recorded_python = ""
         """The Python minor that executed the run before this claim."""
+        self.item = self.root = self.first = self.fault = self._alarm = self.wake_at = self.verdict = None
+        self.leaving = self.confirming = self.confirmed = self.undoing = None
+        self.pausing = self.cancel_request = self.cancel_reason = None
+        self.activation = self.spins = self.busy = self.deaf = self._zero = 0
+        self.stopping = self.ended = self.gone = self._advancing = False
+        self.replaying = self.accept_drift = False
+        self.listening = True
 
     # -- beginning
 
@@ -145,6 +161,7 @@ class Run:
 
     def _input(self) -> Any:
         created = self.events[0]
+        self.code.born(created)
         payload = payloads.unpack(created, self.host.store.get_artifact)
         return self.definition.input.decode(payload) if self.definition.takes_input else None
 
@@ -164,6 +181,8 @@ class Run:
         self.seq, self.link, self.at = claim.row.seq, claim.row.hash, max(self.at, last.at)
         self.durable = self.seq
         self.leaving = None
+        if self.waits is not None:
+            self.waits.rejoined()
 
     # -- going on
 
@@ -208,22 +227,28 @@ class Run:
                 if not endings.settled(self) or endings.refused(self):
                     return
                 endings.write(self, endings.for_verdict(self, self.verdict))
+                loop = self.loop  # another one, if something is left to do
                 continue
             if self.resumes:
                 thread, reply = self.resumes.pop(0)
                 thread.go(reply)
                 return
             assert self.root is not None
-            if self.root.done() and not self._strays_left():
+            if self.root.done() and not endings.strays_left(self):
                 endings.finish(self, self.root)
                 continue
-            seq = self.seq
+            told = self.replay.delivered
             if (self.live or loop.timers or self.listening) and (outcome := self._next_outcome()) is not None:
-                self.replay.trodden = self.seq == seq  # else it is new, and so is where it leads
+                # What a new outcome leads to is new, and so is what follows the copied part of a fork's log.
+                self.replay.trodden = self.replay.delivered != told and not self.replay.at_frontier
                 self.activation += 1
                 self.spins = 0
                 loop.activate(*outcome)
-            elif startable and self._start_bodies():
+            elif (
+                self.leaving is not None
+                or (startable and self._start_bodies())
+                or (self.waits is not None and self._start_children())
+            ):
                 continue
             elif loop.ready and not self._pending():
                 self.spins += 1
@@ -233,8 +258,9 @@ class Run:
                     self.host.loop.call_soon(self.advance)
                     return
             elif (
-                (startable or self.in_flight) and not (self.retrying or loop.timers or self.stopping)
-            ) or not self._rest():
+                (startable or self.in_flight)
+                and not (self.retrying or loop.timers or self.stopping or self.waits is not None)
+            ) or not resting.rest(self):
                 return  # whatever it waits for calls
 
     def _next_outcome(self) -> Outcome | None:
@@ -249,12 +275,19 @@ class Run:
             self.replaying = False
             self._zero = replay.zero(self.seq)
         self.listening = bool(replay.late)
+        if self.confirmed is not None:
+            confirmed, self.confirmed = self.confirmed, None
+            return confirmed
         if self.cancel_request is not None and self.cancel_reason is None:
             return self.deliver_cancel()
-        if loop.timers:
+        if self.waits is not None:
+            news = self.waits.next_outcome() or self.waits.out_of_time()
+            if news is not None or self.leaving is not None:
+                return news
+        elif loop.timers:
             timer = loop.earliest()
             if timer is not None and self.due_at(timer) <= self.host.clock.now():
-                return self._fire(timer)
+                return self.fire(timer)
         while self.live:
             outcome = settle_body(self, self.live.popleft())
             if outcome is not None:
@@ -274,64 +307,41 @@ class Run:
         assert self.root is not None
         self.root.cancel("the run was cancelled")
 
-    def _fire(self, timer: Timer) -> Outcome:
+    def fire(self, timer: Timer) -> Outcome:
+        """Record a timer, and have it fire."""
         self.record(Kind.TIMER_FIRED, timer.key)
         return self.loop.fire, timer
+
+    def confirm(self, key: str, outcome: Outcome) -> Outcome | None:
+        """Record a timeout and deliver it once it is on disk: a message that has come in before that wins over it."""
+        self.before = (self.seq, self.link, self.at)
+        self.confirming = outcome
+        self.leaving = self.record(Kind.TIMER_FIRED, key)
+        assert self.item is not None
+        self.item.inbox_seen = self.inbox
+        self.host.journal.barrier(self)
+        done, self.confirmed = self.confirmed, None
+        return done
 
     def _pending(self) -> bool:
         return bool(self.calls or self.loop.timers)
 
-    def _strays_left(self) -> bool:
-        """Whether tasks are left that the workflow did not wait for; each is cancelled once, in creation order."""
-        tasks = self.loop.tasks
-        if len(tasks) == 1:  # the root's own, which has ended
-            return False
-        left = [task for task in tasks if not task.done()]
-        fresh = [task for task in left if task not in self.strays]
-        if fresh:
-            self.strays |= {*fresh}
-            self.activation += 1
-            self.loop.activate(lambda: [task.cancel() for task in fresh])
-            return self._strays_left()
-        return bool(left)
+    def waiting(self) -> Waits:
+        """The run's waits, which most runs never have."""
+        if self.waits is None:
+            self.waits = Waits(self)
+        return self.waits
+
+    def _start_children(self) -> bool:
+        """Create the children that are asked for; True if there is something to deliver."""
+        unborn = self.waiting().unborn
+        while unborn and not self.stopping:
+            if self.replay.late and not children.guard_moved(self, unborn[0]):
+                return True
+            unborn.popleft().bear()
+        return False
 
     # -- bodies
-
-    def ask(self, call: StepCall) -> None:
-        """Someone awaits a call: its recorded outcome will come, or its body is to be started."""
-        if self.gone or self.loop.gone:
-            raise RunGone
-        self.untaken.pop(call.n, None)
-        key = call.key
-        self.calls[key] = call
-        replay = self.replay
-        if key in replay.by_key:
-            return
-        call.barrier = self.seq
-        state = replay.attempts.pop(key, None) if replay.attempts else None
-        if state is not None:
-            call.attempt, call.base, call.next_at = state.last + 1, state.base, state.next_at
-            call.interrupted = state.started > state.last
-            if call.next_at > self.host.clock.now():
-                self.retrying[key] = call
-                return
-        self.startable.append(call)
-
-    def forget(self, call: StepCall) -> None:
-        """A call was cancelled in the activation that made it."""
-        self.calls.pop(call.key, None)
-        self.retrying.pop(call.key, None)
-        call.cancelled = True
-
-    def abort_call(self, call: StepCall) -> None:
-        """A call's cancellation was asked for: its recorded outcome says how that ended, else its body is aborted."""
-        if call.key in self.replay.by_key:
-            return
-        if call.body is not None:
-            call.body.request_abort(Abort.CANCEL)
-        elif call.key not in self.in_flight and call not in self.live:
-            self.retrying.pop(call.key, None)
-            self.live.append(call)
 
     def _start_bodies(self) -> bool:
         """Start what may start; True if there is something to deliver (or to try again) now."""
@@ -396,54 +406,16 @@ class Run:
 
     def due_at(self, timer: Timer) -> int:
         """When a timer is due, µs UTC."""
-        return min(self._zero + round(timer.when() * 1e6), LAST_INSTANT)
+        return self.instant_of(timer.when())
 
-    def _earliest(self) -> int | None:
-        timer = self.loop.earliest() if self.loop.timers else None
-        due = None if timer is None else self.due_at(timer)
-        for call in self.retrying.values():
-            if due is None or call.next_at < due:
-                due = call.next_at
-        return due
+    def instant_of(self, when: float) -> int:
+        """An instant on the run's clock (seconds), as µs UTC."""
+        return min(self._zero + round(when * 1e6), LAST_INSTANT)
 
-    def _rest(self) -> bool:
-        """Nothing to deliver and nothing to start: wait here, or let go; True to go on at once."""
-        if self.retrying:
-            now = self.host.clock.now()
-            due_calls = [call for call in self.retrying.values() if call.next_at <= now]
-            if due_calls and not self.stopping:
-                for call in due_calls:
-                    del self.retrying[call.key]
-                    self.startable.append(call)
-                return True
-        if self.in_flight or (self.startable and (not self.stopping or marked_first(self.startable))):
-            self._arm()
-            return False
-        if self.stopping:
-            if self.host.journal.barrier(self):
-                self.host.owner.run_settled(self)
-            return False
-        due = self._earliest()
-        if due is None:
-            self.verdict = Deadlock(
-                f"run {self.run_id} waits for something that can never come: {endings.waiting_for(self)}",
-                run_id=self.run_id,
-                advice="nothing is running and no timer is set; look at what it awaits",
-            )
-            return True
-        if due - self.host.clock.now() <= PARK:
-            self._arm()
-            return False
-        status = Status.RETRYING if self.retrying and not self.loop.timers else Status.SLEEPING
-        self.leave(
-            Kind.RUN_SUSPENDED,
-            payloads.note(status=status.word, wake_at=due),
-            StateChange(status, wake_at=due, inbox_seen=self.inbox),
-        )
-        return True
-
-    def _arm(self) -> None:
-        if (self.loop.timers or self.retrying) and (due := self._earliest()) is not None:
+    def arm(self) -> None:
+        """Be called again when the next of what time brings is due."""
+        timed = self.loop.timers or self.retrying or self.waits is not None
+        if timed and (due := resting.earliest(self)) is not None:
             if self._alarm is None:
                 self._alarm = Alarm(self.host, self.advance)
             self._alarm.set(due)
@@ -498,24 +470,49 @@ class Run:
             item.artifacts = [*item.artifacts, artifact]
         if take:
             item.take = [*item.take, *take]
+        if self.undoing is not None:
+            self.undoing.ride(item)
         return event
 
     def leave(
-        self, kind: Kind, payload: bytes, state: StateChange, *, codec: int = 0, artifact: Artifact | None = None
+        self,
+        kind: Kind,
+        payload: bytes,
+        state: StateChange,
+        *,
+        codec: int = 0,
+        artifact: Artifact | None = None,
+        take: list[int] | None = None,
+        successor: Successor | None = None,
     ) -> None:
         """Write the event with which this execution lets go of the run."""
         self._unset()
         self.before = (self.seq, self.link, self.at)
         self.wake_at = state.wake_at
-        self.leaving = self.record(kind, payload=payload, codec=codec, artifact=artifact)
+        self.leaving = self.record(kind, payload=payload, codec=codec, artifact=artifact, take=take)
         assert self.item is not None
         self.item.state = state
+        self.item.inbox_seen = self.inbox
+        self.item.successor = successor
+        if (
+            successor is None
+            and self.row.parent_key is not None
+            and (told := children.tell_parent(self, state.status, codec, payload))
+        ):
+            if artifact is not None:
+                told = told._replace(artifacts=(artifact,))
+            self.item.sends = [*self.item.sends, told]
         self.host.journal.barrier(self)
 
     def committed(self, item: CommitItem) -> None:
         """The journal: these events are on disk."""
         self.durable = item.events[-1].seq
-        if self.leaving is None or item.state is None:
+        if item.children or item.sends or item.successor is not None:
+            self.host.owner.run_sent(self)
+        if item.state is None:
+            if item.inbox_seen is not None:
+                self.leaving, self.confirming, self.confirmed = None, None, self.confirming
+                self.listening = True
             if not self._advancing:
                 self.advance()
             return
@@ -542,13 +539,16 @@ class Run:
         """The journal: news came in, so nothing of this was written; take back the leaving and look."""
         assert self.leaving is not None
         item.events.pop()
-        self.leaving = None
-        self.deaf = True
+        self.leaving = self.confirming = None
+        self.deaf = 1  # until it is known which
         self.seq, self.link, self.at = self.before
-        events, artifacts, take = item.events, item.artifacts, item.take
-        for event in events:
+        if self.undoing is not None:
+            self.undoing.unwritten()
+        for event in item.events:
             again = self.host.journal.submit(self, event)
-            again.artifacts, again.take = artifacts, take
+            again.artifacts, again.take, again.children = item.artifacts, item.take, item.children
+            # What it was to tell its parent it tells when it does end.
+            again.sends = [message for message in item.sends if message.run_key is None]
             self.host.journal.kick()
         self.host.owner.run_stale(self)
 
@@ -562,15 +562,9 @@ class Run:
         self.drop(error)
         self.host.owner.run_lost(self, error)
 
-    def news(self, inbox: int, cancel: tuple[str, list[int]] | None) -> None:
+    def news(self, inbox: int, rows: Sequence[InboxRow]) -> None:
         """Hear what the inbox holds."""
-        self.inbox = inbox
-        self.deaf = False
-        if cancel is not None and self.cancel_request is None:
-            self.cancel_request = cancel
-            self.listening = True
-            if self.stopping:
-                self.stopping = False  # a cancelled run ends here rather than elsewhere
+        hear(self, inbox, rows)
         if not self._advancing:
             self.advance()
 
@@ -593,4 +587,4 @@ async def _await(definition: Workflow[Any, Any], value: Any, context: RunContext
     return await definition.invoke(value, context)
 
 
-__all__ = ["PARK", "Run"]
+__all__ = ["Run"]

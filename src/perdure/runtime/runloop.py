@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
     from contextvars import Context
 
-    from perdure.context import CurrentRun
+    from perdure.protocols import CurrentRun
     from perdure.runtime.calls import CallFuture
 
 logger = logging.getLogger("perdure.run")

@@ -11,8 +11,6 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.errors import StoreError
-from perdure.model.payloads import fields
-from perdure.model.records import InboxKind
 from perdure.runtime import points
 from perdure.runtime.threads import Threads
 from perdure.runtime.watch import TICK
@@ -65,6 +63,7 @@ class Vigil:
         self._reclaiming = False
         self._looking = False
         self._look_again = 0.0
+        self._looks = 0
         self._blind = False
         """Whether the last look failed, which is told once."""
         self._threads = Threads(host.loop, 1, "perdure-vigil")
@@ -130,20 +129,27 @@ class Vigil:
             return
         if done.result():
             logger.warning("runs taken back from workers that died: %d", len(done.result()))
+            if self._host.hooks is not None:
+                self._host.hooks.reclaimed(done.result())
         self._worker.poke()
 
-    def read_inbox(self) -> None:
-        """Tell runs what has come for them from outside."""
-        key = self._worker.key
-        self._read_then(lambda: self._store.unread(key), self._tell, self.read_inbox)
+    def read_inbox(self) -> int:
+        """Tell runs what has come for them from outside; returns the number of this look, for ``Run.deaf``."""
+        self._looks += 1
+        look, key = self._looks, self._worker.key
+        self._read_then(lambda: self._store.unread(key), lambda unread: self._tell(look, unread), self.read_inbox)
+        return look
 
-    def _tell(self, unread: list[tuple[int, int, list[InboxRow]]]) -> None:
+    def _tell(self, look: int, unread: list[tuple[int, int, list[InboxRow]]]) -> None:
+        told: set[int] = set()
         for run_key, inbox, rows in unread:
             run = self._worker.running.get(run_key)
             if run is not None:
-                cancels = [row for row in rows if row.kind == InboxKind.CANCEL]
-                reason = fields(cancels[0].payload).get("reason", "") if cancels else ""
-                run.news(inbox, (reason, [row.inbox_key for row in cancels]) if cancels else None)
+                told.add(run_key)
+                run.news(inbox, rows)
+        for run_key, run in list(self._worker.running.items()):
+            if 0 < run.deaf <= look and run_key not in told:
+                run.news(run.inbox, ())  # what came for it has been consumed since
 
     def check_held(self) -> None:
         """Let go of runs that went to others, and go on with the rest: the lease had ended for a while."""
@@ -158,7 +164,7 @@ class Vigil:
             else:
                 run.advance()
 
-    def _read_then(self, read: Callable[[], Any], then: Callable[[Any], None], again: Callable[[], None]) -> None:
+    def _read_then(self, read: Callable[[], Any], then: Callable[[Any], None], again: Callable[[], object]) -> None:
         def done(future: asyncio.Future[Any]) -> None:
             if future.exception() is not None:
                 self._host.loop.call_later(TICK, again)

@@ -10,6 +10,7 @@ import sys
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -17,24 +18,27 @@ from perdure.errors import PerdureError, StoreError
 from perdure.model.builds import build_of_all
 from perdure.model.ids import worker_key
 from perdure.model.payloads import note
-from perdure.model.records import Kind, WorkerRow
+from perdure.model.records import Kind, Status, WorkerRow
 from perdure.runtime import asyncgens
 from perdure.runtime.bodies import Abort
 from perdure.runtime.claiming import PAUSE, Claiming
 from perdure.runtime.fibers import Fibers
 from perdure.runtime.heartbeat import Heartbeat
-from perdure.runtime.host import Host
+from perdure.runtime.host import Host, OnDrift
+from perdure.runtime.overdue import Overdue
 from perdure.runtime.refusing import Refusing
+from perdure.runtime.reviving import revive
 from perdure.runtime.run import Run
+from perdure.runtime.scheduler import Scheduler
 from perdure.runtime.threads import Threads
 from perdure.runtime.vigil import Vigil
-from perdure.store.protocol import PAGE, Route
+from perdure.store.protocol import PAGE, Filter, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from perdure.model.clock import Clock
-    from perdure.model.records import Claim, Event
+    from perdure.model.records import Claim, Event, RunRow
     from perdure.runtime.journal import Journal
     from perdure.runtime.watch import Watch
     from perdure.store.protocol import Store
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("perdure.worker")
 
+OPEN = tuple(status for status in Status if not status.terminal)
 CACHED = 5000
 """Suspended runs kept in memory; one in a sleep takes about 6 KiB."""
 LONGEST_PAUSE = 60.0
@@ -58,6 +63,7 @@ class Limits:
     heartbeat: float = 10.0
     threads: int = 32
     crash_cap: int = 5
+    on_drift: OnDrift = "block"
     suspended: int = CACHED
 
 
@@ -81,7 +87,7 @@ class Worker:
         reached: Callable[[str], None] | None = None,
     ) -> None:
         self._store, self._journal, self._clock = store, journal, clock
-        self._definitions = definitions
+        self._definitions = dict(definitions)
         self._limits = limits
         self._name = name or socket.gethostname()
         self._namespace = namespace
@@ -104,12 +110,14 @@ class Worker:
             tools,
             reached,
             build=build_of_all((name, version, d.build) for (name, version), d in definitions.items()),
+            on_drift=limits.on_drift,
         )
         self.key = 0
         self.running: dict[int, Run] = {}
         self._refusing = Refusing(
             store, journal, self.host, every=limits.heartbeat, holds=self._still_holds, done=self._refused
         )
+        self._overdue = Overdue(store, journal, self.host, every=limits.heartbeat, asked=self.poke)
         self._vigil = Vigil(self, self.host, store, journal, heartbeat=limits.heartbeat, cap=limits.crash_cap)
         self._suspended: OrderedDict[int, Run] = OrderedDict()
         self._heartbeat: Heartbeat | None = None
@@ -119,6 +127,7 @@ class Worker:
         self._lost = False
         self._retired = False
         self._claiming = Claiming(self, self.host, store, journal, self._routes, only=only)
+        self.scheduler = Scheduler(self.host, store, journal, self._routes, fired=self._claiming.poke)
         self._idle = asyncio.Event()
         self._idle.set()
         self._hurried = asyncio.Event()
@@ -138,6 +147,8 @@ class Worker:
         self._vigil.look_for_dead()
         if serve:
             self._claiming.serve()
+            if not self._only:
+                self.scheduler.serve()
 
     async def _register(self) -> None:
         limits = self._limits
@@ -184,12 +195,20 @@ class Worker:
         self._claiming.want(run_key)
 
     @property
+    def name(self) -> str:
+        """What it is called in logs and lists."""
+        return self._name
+
+    @property
     def free(self) -> int:
         """Slots that are free."""
         return self._limits.concurrency - len(self.running)
 
     async def tick(self) -> int:
         """Make one pass and wait for what it claimed; returns how many runs that were."""
+        if not self._only:
+            await self.scheduler.fire()
+            await self._overdue.cancel()
         key, cap, grace = self.key, self._limits.crash_cap, round(self._limits.heartbeat * 1e6)
         dead = await self._journal.call(lambda: self._store.dead_workers(key, grace=grace))
         if dead:
@@ -219,6 +238,8 @@ class Worker:
         self.running[row.run_key] = run
         self._journal.active = len(self.running)
         self._idle.clear()
+        if self.host.hooks is not None:
+            self.host.hooks.claimed(claim)
         if cached is not None:
             cached.rejoin(claim)
             self._loop.call_soon(cached.advance)
@@ -227,7 +248,7 @@ class Worker:
         else:
             self._read_on(run)
         if row.inbox:
-            self._vigil.read_inbox()
+            run.deaf = self._vigil.read_inbox()
 
     def _read_on(self, run: Run) -> None:
         """Read the rest of a long log, page by page."""
@@ -252,6 +273,41 @@ class Worker:
         self._faults.pop(run.run_key, None)
         self._free(run)
         self._told(run)
+        self.scheduler.run_ended()
+        if self._only and run.leaving is not None and run.leaving.kind == Kind.RUN_CONTINUED:
+            self._want_successor(run.row)
+
+    def learn(self, workflow: Workflow[Any, Any]) -> None:
+        """A run starts this as a child: who executes a single run executes what it waits for too."""
+        name = workflow.name, workflow.version
+        if self._only and name not in self._definitions:
+            self._definitions[name] = workflow
+            self._routes.append(Route(workflow.name, workflow.version, workflow.queue, self._namespace))
+
+    def _want_children(self, row: RunRow) -> None:
+        """Go on with what a run waits for."""
+
+        def found(done: asyncio.Future[list[RunRow]]) -> None:
+            if done.exception() is not None:
+                self._loop.call_later(PAUSE, self._want_children, row)
+                return
+            for child in done.result():
+                if (child.workflow, child.version) in self._definitions:
+                    self._claiming.want(child.run_key)
+
+        where = Filter(OPEN, namespace=row.namespace, limit=PAGE, parent=row.run_key)
+        self._journal.call(lambda: self._store.list_runs(where)).add_done_callback(found)
+
+    def _want_successor(self, row: RunRow) -> None:
+        """Go on with the run that has this one's id now."""
+
+        def found(done: asyncio.Future[RunRow | None]) -> None:
+            if done.exception() is not None:
+                self._loop.call_later(PAUSE, self._want_successor, row)
+            elif (successor := done.result()) is not None:
+                self._claiming.want(successor.run_key)
+
+        self._journal.call(lambda: self._store.get_run(row.run_id, row.namespace)).add_done_callback(found)
 
     def run_suspended(self, run: Run) -> None:
         """A run is written as waiting."""
@@ -259,7 +315,10 @@ class Worker:
         self._free(run)
         if self._only:
             self._claiming.wanted.add(run.run_key)
-        if run.definition.is_async and self._limits.suspended > 0 and not self._stopping:
+            if run.waits is not None and run.waits.children:
+                self._want_children(run.row)
+        paused = run.pausing is not None
+        if run.definition.is_async and self._limits.suspended > 0 and not self._stopping and not paused:
             self._suspended[run.run_key] = run
             if len(self._suspended) > self._limits.suspended:
                 self._suspended.popitem(last=False)[1].drop(None)
@@ -268,9 +327,27 @@ class Worker:
         if run.wake_at is not None:
             self._claiming.due.set(run.wake_at)
 
-    def run_stale(self, _run: Run) -> None:
+    def run_stale(self, run: Run) -> None:
         """A run must hear its news before it decides."""
+        run.deaf = self._vigil.read_inbox()
+
+    def run_sent(self, _run: Run) -> None:
+        """A run has started or told others."""
+        self.poke()
         self._vigil.read_inbox()
+
+    def run_revives(self, run: Run, child: str) -> None:
+        """A run waits anew for a child that has failed."""
+        namespace = run.row.namespace
+        revived = self._journal.call(lambda: revive(self._store, child, namespace))
+        revived.add_done_callback(partial(self._revived, run, child))
+
+    def _revived(self, run: Run, child: str, done: asyncio.Future[None]) -> None:
+        if (error := done.exception()) is None:
+            self.poke()
+        elif not (run.gone or run.ended or self._ending.is_set()):
+            logger.warning("run %s: its child %s could not be resumed, trying again: %s", run.run_id, child, error)
+            self._loop.call_later(PAUSE, self.run_revives, run, child)
 
     def run_refused(self, run: Run) -> None:
         """This build cannot go on with a run."""
@@ -317,6 +394,8 @@ class Worker:
 
         def released(done: asyncio.Future[None]) -> None:
             if (error := done.exception()) is None or key != self.key or self._ending.is_set():
+                if blocked is not None and error is None and self.host.hooks is not None:
+                    self.host.hooks.blocked(run.run_key)
                 self._free(run)
             else:
                 logger.warning("run %s could not be released, trying again in %g s: %s", run.run_id, PAUSE, error)
@@ -349,8 +428,12 @@ class Worker:
         if self._heartbeat is not None:
             self._heartbeat.turned_at = self._clock.monotonic()
         self._vigil.look(changed=changed)
+        if changed:
+            self.scheduler.heard()
         if not self._stopping:
             self._refusing.look()
+            if not self._only:
+                self._overdue.look()
 
     # -- the lease
 
@@ -377,6 +460,7 @@ class Worker:
         self._stopping = self._retired = True
         self._ending.set()
         self._claiming.end()
+        self.scheduler.end()
         for run in list(self.running.values()):
             run.drop(None)
             self.run_lost(run, None)
@@ -403,7 +487,9 @@ class Worker:
         self._begin_no_more()  # from now on, however long it takes to say so
         self._ending.set()
         self._claiming.end()
+        self.scheduler.end()
         await self._claiming.ended()
+        await self.scheduler.ended()
         if self.running:
             await self._leave()
         for run in list(self.running.values()):
@@ -466,7 +552,7 @@ class Worker:
     def at_rest(self) -> bool:
         """Whether nothing will happen here before time passes (or another process does something)."""
         now = self._clock.now()
-        if not self._claiming.at_rest(now) or not self._journal.at_rest:
+        if not self._claiming.at_rest(now) or not self.scheduler.at_rest(now) or not self._journal.at_rest:
             return False
         return all(run.at_rest(now) for run in self.running.values())
 
@@ -474,6 +560,7 @@ class Worker:
         """End without a word, as a killed process does; returns the runs it has in memory, which are not touched."""
         self._stopping = self._vigil.closing = True
         self._claiming.end()
+        self.scheduler.end()
         self._watch_no_more()
         self._end_threads()
         return [*self.running.values(), *self._suspended.values()]

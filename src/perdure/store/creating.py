@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 PRIORITY_WEIGHT: Final = 3_600_000_000
 """How much waiting, in µs, one level of priority is worth: a run that waits long enough passes every priority."""
 
+URGENT: Final = -(1 << 62)
+"""The rank of a run that is to be cancelled by whoever claims it next: before every other."""
+
 _MOST_PRIORITY: Final = 1_000_000
 
 
@@ -54,4 +57,4 @@ def row(run: NewRun, key: int, last: Event, worker: int | None, *, delayed: bool
     )  # fmt: skip
 
 
-__all__ = ["PRIORITY_WEIGHT", "claimed", "created", "is_delayed", "priority", "rank", "row"]
+__all__ = ["PRIORITY_WEIGHT", "URGENT", "claimed", "created", "is_delayed", "priority", "rank", "row"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.model.records import Status, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from perdure.model.records import CommitItem, StateChange
 
@@ -46,10 +46,46 @@ def judge(
             seq += 1
     elif not valid:
         return FENCED
-    state = item.state
-    if state is not None and state.inbox_seen is not None and state.inbox_seen != inbox:
+    elif reaches_out(item):
+        return BAD
+    if item.inbox_seen is not None and item.inbox_seen != inbox:
         return STALE
     return APPLIED
+
+
+def judge_all(
+    items: Sequence[CommitItem], fences: Mapping[int, tuple[Any, ...]], is_there: Callable[[CommitItem], bool]
+) -> list[Verdict]:
+    """Judge a batch against one look at the store, as if each item were written before the next is judged.
+
+    Args:
+        items: what is sent.
+        fences: by run key, what ``judge`` takes for those that are there.
+        is_there: whether an item's very events are in the log.
+    """
+    last: dict[int, int] = {}
+    """Seq of the last event of runs that have an earlier item in this batch; 0 for those whose hold has ended in it."""
+    failed: dict[int, Verdict] = {}
+    verdicts: list[Verdict] = []
+    for item in items:
+        key = item.run_key
+        verdict = failed.get(key) if failed else None
+        if verdict is None:
+            verdict = judge(item, fences.get(key), last.get(key), is_there)
+            if verdict is APPLIED:
+                if item.events:
+                    last[key] = item.events[-1][1]
+                if item.state is not None:
+                    last[key] = 0
+            elif verdict is not ALREADY:
+                failed[key] = verdict
+        verdicts.append(verdict)
+    return verdicts
+
+
+def reaches_out(item: CommitItem) -> bool:
+    """Whether an item does anything to other runs: only with events, by which a resend is recognised."""
+    return bool(item.sends or item.children or item.successor)
 
 
 def marks(item: CommitItem) -> list[tuple[int, int, bytes]]:
@@ -64,4 +100,4 @@ def due(item: CommitItem, state: StateChange) -> int | None:
     return item.events[-1].at if item.events else 0
 
 
-__all__ = ["ALREADY", "APPLIED", "BAD", "FENCED", "STALE", "due", "judge", "marks"]
+__all__ = ["ALREADY", "APPLIED", "BAD", "FENCED", "STALE", "due", "judge", "judge_all", "marks", "reaches_out"]

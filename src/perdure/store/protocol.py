@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from perdure.model.forking import Fork
     from perdure.model.records import (
         Claim,
         CommitItem,
         Created,
+        Delivery,
         Event,
         InboxRow,
+        Message,
         NewRun,
         RunRow,
         Status,
         Verdict,
         WorkerRow,
     )
+    from perdure.model.schedules import NextFiring, Occurrence, ScheduleChange, ScheduleRow
 
 Durability = Literal["disk", "process"]
 """``disk``: what is committed survives a power cut. ``process``: it survives the process, not the machine."""
@@ -61,6 +65,10 @@ class Filter:
     namespace: str = ""
     after: int | None = None
     limit: int = 100
+    parent: int | None = None
+    """Only the children of this run."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """Only runs that have all of these tags: names and values."""
 
 
 class Store(Protocol):
@@ -152,6 +160,8 @@ class Store(Protocol):
 
         With ``claim_for`` (a worker's key) new runs that are due are claimed in the same transaction, with ``facts``
         as payload of ``run_claimed``. The caller compares workflow and input of what was found.
+
+        ``meta`` is kept as it is; where it is a JSON object, ``list_runs`` finds the run by its ``tags``.
         """
         ...
 
@@ -174,6 +184,10 @@ class Store(Protocol):
 
     def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
         """Append events, keep artifacts, take inbox rows, change states: one transaction, each item all or nothing.
+
+        With an item's events its ``children`` are created and its ``sends`` delivered, as ``create_runs`` and
+        ``deliver`` do. A child whose id is taken by another run is not created; its parent is sent ``CHILD_TAKEN``. A
+        run that ends with a ``successor`` is renamed, and its inbox moves along.
 
         Raises only what concerns the store as a whole (full, read-only, unreachable): then the batch is to be sent
         again, and what was written of it is found to be there. With ``wait=False`` nothing is waited for:
@@ -216,14 +230,55 @@ class Store(Protocol):
         """Take the runs of dead workers: count the crash, make them claimable, or block them after ``cap`` crashes."""
         ...
 
-    def request_cancel(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
-        """Cancel: ended at once where nobody holds the run, else asked of its holder; the status found or made."""
+    def deliver(self, messages: Sequence[Message], *, now: int | None = None) -> list[Delivery]:
+        """Put messages into the inboxes of their runs, in order, one transaction; what became of each.
+
+        A run that waits (and that nobody holds) is made claimable: by a signal whose name it awaits, by the end of any
+        child. Whatever else comes is kept until it is looked for; nothing is kept for a run that has ended, but what a
+        failed or cancelled run was sent before it ended stays for when it is resumed. A cancel or a pause is what
+        ``request_cancel`` and ``pause_run`` do.
+        """
+        ...
+
+    def request_cancel(self, run_key: int, reason: str, *, force: bool = False, now: int | None = None) -> Status:
+        """Cancel a run; the status found or made.
+
+        Asked of its holder; where nobody holds it, of the worker that claims it next (before anything else, whatever
+        its rank), if it has ever been claimed and a living worker serves its route; else it is ended at once, and so
+        is a blocked one. But a run with registered compensations (see ``CommitItem.undo``) stays asked, until somebody
+        who has its code claims it, or it is resumed. With ``force`` every run that nobody holds is ended at once, and
+        ``run_cancelled`` names what was not undone. The parent of a run that is ended is told.
+        """
+        ...
+
+    def pause_run(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
+        """Pause a run: at once where nobody holds it, else asked of its holder; the status found or made."""
+        ...
+
+    def overdue(self, limit: int, *, now: int | None = None) -> list[tuple[int, int]]:
+        """Keys and deadlines (µs) of runs whose deadline has passed, earliest first.
+
+        Without those that are held, have ended, are blocked, or are to be cancelled already.
+        """
+        ...
+
+    def urgent(self, routes: Sequence[Route], limit: int) -> list[int]:
+        """Keys of claimable runs of these routes that are to be cancelled: for them no slot has to be free."""
         ...
 
     def resume_run(self, run_key: int, epoch: int, payload: bytes, *, now: int | None = None) -> RunRow | None:
         """Make a failed, cancelled or blocked run claimable again, by every build: ``run_resumed`` with ``payload``.
 
         Only at the epoch seen; else nothing is done and None returned: what the payload says was read before that.
+        """
+        ...
+
+    def fork_run(self, fork: Fork, /) -> Created:
+        """Make a claimable run of the beginning of another one's log, or find the run that has the fork's id.
+
+        The fork is of the origin's namespace, route, priority, partition, meta and tags, and refers to the artifacts of
+        what is copied. The copied part of the origin's log is checked (``IntegrityError``); its chain is made anew, and
+        ``run_forked`` ends it. The caller compares the lineage of what was found.
         """
         ...
 
@@ -241,6 +296,54 @@ class Store(Protocol):
 
     def next_due(self, routes: Sequence[Route]) -> int | None:
         """When the earliest sleeping or delayed run of these routes is due."""
+        ...
+
+    # -- schedules
+
+    def get_schedule(self, key: str, namespace: str = "") -> ScheduleRow | None:
+        """The schedule of this key, also if it is removed."""
+        ...
+
+    def list_schedules(self, namespace: str = "", after: str = "", limit: int = PAGE) -> list[ScheduleRow]:
+        """Schedules by key, after one: those that are not removed."""
+        ...
+
+    def next_firing(self, routes: Sequence[Route], *, after: int | None = None) -> NextFiring:
+        """When the earliest schedule of these routes is due, 0 if an occurrence has waited and need wait no more.
+
+        With ``after`` (µs) the earliest that is due later than that, whatever has waited.
+        """
+        ...
+
+    def due_schedules(
+        self,
+        routes: Sequence[Route],
+        *,
+        after: tuple[int, int] | None = None,
+        limit: int = 100,
+        now: int | None = None,
+    ) -> list[ScheduleRow]:
+        """Schedules of these routes that are due, earliest first, after the ``next_at`` and key of the last one seen.
+
+        The first page begins with those that have an occurrence waiting for runs, which have all ended by now.
+        """
+        ...
+
+    def change_schedules(self, changes: Sequence[ScheduleChange], *, now: int | None = None) -> list[Verdict]:
+        """Make schedules others, create their runs, note what became of their occurrences: each whole or not at all.
+
+        A change is conditional on the schedule's ``change`` being one less than the row's (on there being no schedule,
+        if that is 1): else it is ``STALE``, or ``ALREADY`` if it was made before (it has the same token). Where a run's
+        id is taken, its occurrence is noted as skipped.
+        """
+        ...
+
+    def fault_schedule(self, schedule_key: int, fault: str) -> None:
+        """Note why a schedule could not be fired; the next change clears it."""
+        ...
+
+    def list_occurrences(self, schedule_key: int, limit: int = PAGE) -> list[Occurrence]:
+        """What became of a schedule's latest occurrences, latest first."""
         ...
 
     # -- reading; no verb holds a cursor after it returned

@@ -16,7 +16,7 @@ _STATUS = {int(status): status for status in Status}
 
 def run_row(row: Row) -> RunRow:
     """A row of the ``run_rows`` view."""
-    return RunRow._make((*row[:7], _STATUS[row[7]], *row[8:25]))
+    return RunRow._make((*row[:7], _STATUS[row[7]], *row[8:26]))
 
 
 def events(rows: Iterable[Row]) -> list[Event]:

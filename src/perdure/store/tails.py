@@ -12,7 +12,11 @@ from perdure.model.records import Event, Kind, Status
 DAMAGED = (IntegrityError, struct.error)
 """What appending to a run's log raises if its row or its log is not what was written."""
 
-ENDING = {Status.BLOCKED: Kind.RUN_BLOCKED, Status.CANCELLED: Kind.RUN_CANCELLED}
+ENDING = {
+    Status.BLOCKED: Kind.RUN_BLOCKED,
+    Status.CANCELLED: Kind.RUN_CANCELLED,
+    Status.PAUSED: Kind.RUN_PAUSED,
+}
 """The event with which a run that nobody holds gets a state."""
 
 

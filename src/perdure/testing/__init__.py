@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perdure.testing.checks import UnsafeCode, check
 from perdure.testing.clock import ManualClock
 from perdure.testing.completion import run_to_completion
 from perdure.testing.explore import explore_crashes
@@ -16,7 +17,9 @@ __all__ = [
     "ManualClock",
     "Report",
     "Row",
+    "UnsafeCode",
     "UnsafeWorkflow",
+    "check",
     "explore_crashes",
     "run_to_completion",
 ]

@@ -11,7 +11,7 @@ from perdure.model.records import Kind
 if TYPE_CHECKING:
     from perdure.model.records import Event
 
-ENDS = frozenset({Kind.RUN_COMPLETED, Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED})
+ENDS = frozenset({Kind.RUN_COMPLETED, Kind.RUN_CONTINUED, Kind.RUN_FAILED, Kind.RUN_CANCELLED, Kind.RUN_BLOCKED})
 
 
 def same_end(one: Event, other: Event) -> bool:

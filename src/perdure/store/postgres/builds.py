@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perdure.model.records import Event, Kind, Status
 from perdure.store import rows
 from perdure.store.postgres.arrays import bigints, texts
-from perdure.store.postgres.log import append, asked_to_cancel, end_unheld, make_claimable, set_aside, tail
+from perdure.store.postgres.log import append, asked_to_end, end_unheld, make_claimable, set_aside, tail
 from perdure.store.tails import DAMAGED, tail_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def refuse_run(session: Session, run_key: int, epoch: int, build: str, payload: 
     builds = {build, *(refused or ())}
     session.change("refuse", run_key, _number(session, builds))
     living = {one for (one,) in session.fetch("living_builds", route)}
-    if living - builds and asked_to_cancel(session, run_key) is None:
+    if living - builds and asked_to_end(session, run_key) is None:
         last = append(session, tail_of(drift), now, epoch + 1, Kind.RUN_RELEASED)
         make_claimable(session, [last], [crashes])
     else:
@@ -61,7 +61,7 @@ def _number(session: Session, builds: set[str]) -> int:
 
 def _end(session: Session, last: Tail, epoch: int, payload: bytes, builds: Collection[str], now: int) -> Event:
     """Block a run that nobody is left for, or cancel it if that was asked for; ``payload`` is the drift's."""
-    asked = asked_to_cancel(session, last.run_key)
+    asked = asked_to_end(session, last.run_key)
     if asked is not None:
         return end_unheld(session, last, now, epoch, Status.CANCELLED, *asked)
     said = json.loads(payload)

@@ -128,7 +128,7 @@ def find_claims(session: Session, worker_key: int, tried: Sequence[tuple[int, in
 
 def _candidate(row: tuple[object, ...]) -> _Candidate:
     found = run_row(row)
-    rank = row[25]
+    rank = row[26]
     assert isinstance(rank, int)
     return rank, found.run_key, found
 

@@ -6,11 +6,13 @@ item, and writes those that pass. What does not pass, or is not plain, is judged
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from perdure.model.records import Status
 from perdure.store.creating import PRIORITY_WEIGHT
-from perdure.store.judging import ALREADY, APPLIED, BAD, STALE, due, judge, marks
+from perdure.store.judging import ALREADY, APPLIED, BAD, STALE, due, judge, judge_all, marks, reaches_out
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
 from perdure.store.postgres.faults import REFUSED, Refused
 from perdure.store.postgres.log import append_all, columns
@@ -18,16 +20,19 @@ from perdure.store.postgres.runs import keep
 from perdure.store.texts import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from perdure.model.records import CommitItem, Event, StateChange, Verdict
     from perdure.store.postgres.arrays import Column
     from perdure.store.postgres.connection import Writer
+    from perdure.store.postgres.outreach import Outreach
     from perdure.store.postgres.session import Session
     from perdure.store.rows import Row
 
 
 _NO_STATE: Row = (None,) * 8
+
+
+_Reach = Callable[[Sequence["CommitItem"]], None]
+"""Does what items do to other runs."""
 
 
 class _Gone(Exception):
@@ -44,7 +49,7 @@ class _Fence(NamedTuple):
     seq: int
 
 
-def commit(writer: Writer, items: Sequence[CommitItem]) -> list[Verdict]:
+def commit(writer: Writer, outreach: Outreach, items: Sequence[CommitItem]) -> list[Verdict]:
     """Write a batch: together if it can be, else each item alone."""
     if not items:
         return []
@@ -53,13 +58,16 @@ def commit(writer: Writer, items: Sequence[CommitItem]) -> list[Verdict]:
     rest = [item for item in items if item.run_key not in passed]
     if not rest:
         return [APPLIED] * len(items)
-    judged = iter(writer.write(lambda session: _write(session, rest)))
+    beyond = outreach if any(map(reaches_out, rest)) else None
+    if beyond is not None:
+        beyond.prepare(rest)
+    judged = iter(writer.write(lambda session: _write(session, rest, beyond)))
     return [APPLIED if item.run_key in passed else next(judged) for item in items]
 
 
 def _is_plain(item: CommitItem) -> bool:
     """Whether an item is nothing but well-formed events, and what they make of the run."""
-    if item.artifacts or item.take or not item.events:
+    if item.artifacts or item.take or item.undo is not None or not item.events or reaches_out(item):
         return False
     key, epoch, seq = item.run_key, item.epoch, item.events[0][1]
     for event in item.events:
@@ -72,7 +80,7 @@ def _is_plain(item: CommitItem) -> bool:
 def _write_plain(writer: Writer, items: Sequence[CommitItem]) -> set[int]:
     """Write plain items in one statement; the keys of the runs whose items passed. If one is refused, none are."""
     try:
-        if len(items) == 1 and len(items[0].events) == 1 and items[0].state is None:
+        if len(items) == 1 and len(items[0].events) == 1 and items[0].state is None and items[0].inbox_seen is None:
             event = items[0].events[0]
             appended = writer.write_at_once(lambda session: session.change("append_event", *event))
             return {event[0]} if appended else set()
@@ -90,9 +98,9 @@ def _statement(items: Sequence[CommitItem]) -> tuple[str, tuple[object, ...]]:
         bigints([item.epoch for item in ordered]),
         bigints([item.events[0][1] for item in ordered]),
     )
-    if all(item.state is None for item in ordered):
+    if all(item.state is None and item.inbox_seen is None for item in ordered):
         return "append_items", (*fence, *columns(events))
-    seen = nullable_bigints([None if item.state is None else item.state.inbox_seen for item in ordered])
+    seen = nullable_bigints([item.inbox_seen for item in ordered])
     states = [_NO_STATE if item.state is None else _state(item, item.state) for item in ordered]
     return "commit_items", (*fence, seen, *_state_columns(states), PRIORITY_WEIGHT, *columns(events))
 
@@ -101,22 +109,51 @@ def _by_key(item: CommitItem) -> int:
     return item.run_key
 
 
-def _write(session: Session, items: Sequence[CommitItem]) -> list[Verdict]:
-    """Judge every item against one look at the store, and write what passes, each in a savepoint of its own."""
+def _write(session: Session, items: Sequence[CommitItem], beyond: Outreach | None) -> list[Verdict]:
+    """Judge every item, and write what passes: together if it can be, else each in a savepoint of its own.
+
+    ``beyond`` is given if any of them does something to other runs.
+    """
     keys = sorted({item.run_key for item in items})
+    reach = None if beyond is None else partial(beyond.write, session, now=beyond.lock(session, items, keys))
     fences = _fences(session, keys)
+    if len(items) > 1:
+        try:
+            return session.alone(lambda: _write_together(session, items, fences, reach))
+        except (_Gone, *REFUSED):
+            pass  # by itself each shows whether it was the one
     failed: dict[int, Verdict] = {}
     verdicts: list[Verdict] = []
     for item in items:
-        verdict = failed.get(item.run_key)
-        if verdict is None:
-            verdict = judge(item, fences.get(item.run_key), None, partial(_is_there, session))
-            if verdict is APPLIED:
-                verdict = _write_one(session, item, fences)
-            if verdict > ALREADY:
-                failed[item.run_key] = verdict
+        verdict = failed.get(item.run_key) or _write_one(session, item, reach)
+        if verdict > ALREADY:
+            failed[item.run_key] = verdict
         verdicts.append(verdict)
     return verdicts
+
+
+def _write_together(
+    session: Session, items: Sequence[CommitItem], fences: dict[int, _Fence], reach: _Reach | None
+) -> list[Verdict]:
+    verdicts = judge_all(items, fences, partial(_is_there, session))
+    passed = [item for item, verdict in zip(items, verdicts, strict=True) if verdict is APPLIED]
+    _write_all(session, passed, fences, reach)
+    return verdicts
+
+
+def _write_one(session: Session, item: CommitItem, reach: _Reach | None) -> Verdict:
+    # Looked at anew, since an earlier item may have been news to this run.
+    fences = _fences(session, [item.run_key])
+    verdict = judge(item, fences.get(item.run_key), None, partial(_is_there, session))
+    if verdict is not APPLIED:
+        return verdict
+    try:
+        session.alone(lambda: _write_all(session, [item], fences, reach))
+    except _Gone:
+        return STALE
+    except REFUSED:
+        return BAD
+    return APPLIED
 
 
 def _fences(session: Session, keys: Sequence[int]) -> dict[int, _Fence]:
@@ -134,31 +171,41 @@ def _is_there(session: Session, item: CommitItem) -> bool:
     return sent == session.fetch("read_marks", item.run_key, sent[0][0], sent[-1][0])
 
 
-def _write_one(session: Session, item: CommitItem, fences: dict[int, _Fence]) -> Verdict:
-    fence = fences[item.run_key]
-    try:
-        session.alone(lambda: _write_all(session, item, fence))
-    except _Gone:
-        return STALE
-    except REFUSED:
-        return BAD
-    ended = item.state is not None
-    seq = item.events[-1].seq if item.events else fence.seq
-    fences[item.run_key] = fence._replace(seq=seq, held=fence.held and not ended)
-    return APPLIED
+def _write_all(session: Session, items: Sequence[CommitItem], fences: dict[int, _Fence], reach: _Reach | None) -> None:
+    """Write items that have passed: what they do to their own runs, then what they do to others."""
+    append_all(session, [event for item in items for event in item.events])
+    kept = [(item.run_key, artifact) for item in items for artifact in item.artifacts]
+    if kept:
+        keep(session, kept)
+    taken = [(inbox_key, item.run_key) for item in items for inbox_key in item.take]
+    if taken:
+        inbox_keys, run_keys = zip(*taken, strict=True)
+        if session.fetch_value("take_inbox", bigints(inbox_keys), bigints(run_keys)) != len(taken):
+            raise _Gone
+    _change_states(session, items, fences)
+    for item in items:
+        if item.undo is not None:
+            session.change("set_undo", item.run_key, item.undo or None)
+    if reach is not None:
+        reach(items)
 
 
-def _write_all(session: Session, item: CommitItem, fence: _Fence) -> None:
-    append_all(session, item.events)
-    if item.artifacts:
-        keep(session, [(item.run_key, artifact) for artifact in item.artifacts])
-    if item.take and session.change("take_inbox", bigints(item.take), item.run_key) != len(item.take):
-        raise _Gone
-    if item.state is not None:
-        state = _state(item, item.state)
-        session.change("change_states", bigints([item.run_key]), *_state_columns([state]), PRIORITY_WEIGHT)
-        if item.state.status.terminal and fence.inbox:
-            session.change("empty_inbox", bigints([item.run_key]))
+def _change_states(session: Session, items: Sequence[CommitItem], fences: dict[int, _Fence]) -> None:
+    changed = [(item, item.state) for item in items if item.state is not None]
+    if not changed:
+        return
+    states = [_state(item, state) for item, state in changed]
+    run_keys = bigints([item.run_key for item, _ in changed])
+    session.change("change_states", run_keys, *_state_columns(states), PRIORITY_WEIGHT)
+    ended = [
+        (item.run_key, state.status is Status.COMPLETED)
+        for item, state in changed
+        if state.status.terminal and fences[item.run_key].inbox and item.successor is None
+    ]
+    for query, completed in (("empty_inbox", True), ("drop_requests", False)):
+        concerned = [run_key for run_key, has_completed in ended if has_completed is completed]
+        if concerned:
+            session.change(query, bigints(concerned))
 
 
 def _state(item: CommitItem, state: StateChange) -> Row:

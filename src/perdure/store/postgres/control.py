@@ -1,4 +1,4 @@
-"""What is done to a run from outside: cancel, resume, block. The holder, if any, is told; it does the rest itself."""
+"""What is done to a run from outside: cancel, pause, resume, block. Its holder, if any, is asked, and does it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.errors import RunNotFound, WrongState
 from perdure.model.records import Kind, Status
-from perdure.store.creating import PRIORITY_WEIGHT
-from perdure.store.postgres.log import append, end_unheld, is_there, tail
+from perdure.store.creating import PRIORITY_WEIGHT, URGENT
+from perdure.store.hearing import cancellation
+from perdure.store.postgres.arrays import bigints
+from perdure.store.postgres.log import append, asked_to_cancel, end_unheld, is_there, tail
 from perdure.store.postgres.runs import get_runs
 from perdure.store.texts import storable
 
@@ -26,22 +28,58 @@ class _Look(NamedTuple):
     epoch: int
     held: bool
     run_id: str
+    route: int
+    refused: frozenset[str]
+    """The builds that have refused it."""
+    undo: str | None
     now: int
 
 
-def request_cancel(session: Session, run_key: int, reason: str, *, now: int | None) -> Status:
-    """Cancel a run, or ask its holder to."""
+def request_cancel(session: Session, run_key: int, reason: str, *, force: bool = False, now: int | None) -> Status:
+    """Cancel a run, or ask its holder to, or whoever claims it next; with ``force`` nobody but its holder is asked."""
+    # With the parent that may have to be told, in the order in which all lock them.
+    session.fetch("lock_runs", bigints([run_key]), bigints([run_key]))
     run = _look(session, run_key, now)
     if run.status.terminal:
         return run.status
     reason = storable(reason)
-    payload = json.dumps({"reason": reason}).encode()
-    if not run.held:
+    if not run.held and (force or (run.undo is None and not _can_clean_up(session, run))):
+        payload = cancellation(reason, forced=force, undo=run.undo)
         end_unheld(session, tail(session, run_key), run.now, run.epoch + 1, Status.CANCELLED, payload, reason)
         return Status.CANCELLED
-    if session.change("ask_cancel", run_key, payload, run.now):
-        session.change("count_inbox", run_key)
+    _ask(session, "ask_cancel", run_key, cancellation(reason), run.now)
+    if not run.held and run.status is not Status.BLOCKED:
+        session.change("hurry", run_key, URGENT)
     return run.status
+
+
+def _can_clean_up(session: Session, run: _Look) -> bool:
+    """Whether the code of a run that nobody holds has begun, and somebody lives who can let it end."""
+    if run.status is Status.BLOCKED or run.epoch == 0:
+        return False
+    return any(build not in run.refused for (build,) in session.fetch("living_builds", run.route))
+
+
+def pause_run(session: Session, run_key: int, reason: str, *, now: int | None) -> Status:
+    """Pause a run, or ask its holder to; not one that is to be cancelled."""
+    run = _look(session, run_key, now)
+    if run.status.terminal or run.status in (Status.BLOCKED, Status.PAUSED):
+        return run.status
+    reason = storable(reason)
+    payload = json.dumps({"reason": reason}).encode()
+    if run.held:
+        _ask(session, "ask_pause", run_key, payload, run.now)
+        return run.status
+    if asked_to_cancel(session, run_key) is not None:
+        return run.status
+    end_unheld(session, tail(session, run_key), run.now, run.epoch + 1, Status.PAUSED, payload, reason)
+    return Status.PAUSED
+
+
+def _ask(session: Session, request: str, run_key: int, payload: bytes, now: int) -> None:
+    """Put a request into a run's inbox, unless it waits there already."""
+    if session.change(request, run_key, payload, now):
+        session.change("count_inbox", run_key)
 
 
 class Resumption:
@@ -73,6 +111,7 @@ class Resumption:
         session.change(
             "resume_run", self._key, int(Status.PENDING), event.epoch, event.seq, event.hash, run.now, PRIORITY_WEIGHT
         )
+        session.change("drop_pauses", self._key)
         return True
 
 
@@ -99,5 +138,5 @@ def _look(session: Session, run_key: int, now: int | None) -> _Look:
     found = session.fetch("control", run_key, now)
     if not found:
         raise RunNotFound(f"no run with key {run_key}", run_key=run_key)
-    status, epoch, held, run_id, instant = found[0]
-    return _Look(Status(status), epoch, held, run_id, instant)
+    status, epoch, held, run_id, route, refused, undo, instant = found[0]
+    return _Look(Status(status), epoch, held, run_id, route, frozenset(refused or ()), undo, instant)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from perdure.store.creating import PRIORITY_WEIGHT
+from perdure.model.records import InboxKind, Message, Status
+from perdure.store.creating import PRIORITY_WEIGHT, URGENT
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
+from perdure.store.postgres.inbox import hear, post
 from perdure.store.tails import ENDING, Tail, follow, missing
 from perdure.store.texts import storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perdure.model.records import Event, Kind, Status
+    from perdure.model.records import Event, Kind
     from perdure.store.postgres.arrays import Column
     from perdure.store.postgres.session import Session
 
@@ -79,20 +81,34 @@ def set_aside(session: Session, run_key: int, error: Exception) -> None:
 def end_unheld(
     session: Session, last: Tail, now: int, epoch: int, status: Status, payload: bytes, reason: str
 ) -> Event:
-    """Block or cancel a run that nobody holds."""
+    """Block, pause or cancel a run that nobody holds, and tell its parent; returns the event that says so."""
     event = append(session, last, now, epoch, ENDING[status], payload)
     ended_at = event.at if status.terminal else None
     values = (event.run_key, int(status), epoch, event.seq, event.hash, storable(reason), ended_at)
     session.change("end_unheld", *values)
-    if status.terminal:
-        session.change("empty_inbox", bigints([event.run_key]))
+    if status is Status.CANCELLED:
+        session.change("drop_requests", bigints([event.run_key]))
+        _tell_parent(session, event)
+    elif status is Status.PAUSED:
+        session.change("drop_pauses", event.run_key)
     return event
+
+
+def _tell_parent(session: Session, cancelled: Event) -> None:
+    for parent_key, run_id in session.fetch("find_parent", cancelled.run_key):
+        message = Message(InboxKind.CHILD_CANCELLED, parent_key, name=run_id, payload=cancelled.payload)
+        post(session, [message], hear(session, [message]), now=cancelled.at)
 
 
 def asked_to_cancel(session: Session, run_key: int) -> tuple[bytes, str] | None:
     """Return payload and reason of the cancel request in a run's inbox, if there is one."""
     asked = session.fetch("find_cancel", run_key)
     return (asked[0][0], str(json.loads(asked[0][0])["reason"])) if asked else None
+
+
+def asked_to_end(session: Session, run_key: int) -> tuple[bytes, str] | None:
+    """The same, unless something has to be undone first."""
+    return None if session.fetch("has_undo", run_key) else asked_to_cancel(session, run_key)
 
 
 def make_claimable(session: Session, events: Sequence[Event], crashes: Sequence[int]) -> None:
@@ -106,6 +122,7 @@ def make_claimable(session: Session, events: Sequence[Event], crashes: Sequence[
         byteas([event.hash for event in events]),
         bigints(crashes),
         PRIORITY_WEIGHT,
+        URGENT,
     )
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perdure.model.records import FORMAT
 from perdure.store import rows
+from perdure.store.creating import URGENT
 from perdure.store.postgres.arrays import bigints
+from perdure.store.postgres.tags import list_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +31,17 @@ def next_due(session: Session, routes: Sequence[int]) -> int | None:
     return found
 
 
+def urgent(session: Session, routes: Sequence[int], limit: int) -> list[int]:
+    """Keys of claimable runs of these routes that are to be cancelled."""
+    return [key for (key,) in session.fetch("urgent", bigints(routes), URGENT, FORMAT, limit)]
+
+
+def overdue(session: Session, limit: int, now: int | None) -> list[tuple[int, int]]:
+    """Keys and deadlines of runs whose deadline has passed."""
+    instant = session.fetch_value("clock") if now is None else now
+    return [(key, deadline) for key, deadline in session.fetch("overdue", instant, limit)]
+
+
 def get_run(session: Session, run_id: str, namespace: str) -> RunRow | None:
     """The run of this id."""
     found = session.fetch("get_run", namespace, run_id)
@@ -47,13 +61,19 @@ def list_runs(session: Session, where: Filter) -> list[RunRow]:
     if where.workflow is not None:
         routes = [route for (route,) in session.fetch("list_routes", where.namespace, where.workflow)]
     pages: list[rows.Row] = []
-    if where.status is not None:
+    if where.parent is not None and not where.tags:
+        statuses = None if where.status is None else bigints([int(status) for status in where.status])
+        among = None if routes is None else bigints(routes)
+        pages += session.fetch("list_children", *common, where.parent, statuses, among)
+    elif where.tags:
+        pages += list_tagged(session, where, below, routes)
+    elif where.status is not None:
         listed = None if routes is None else bigints(routes)
         for status in dict.fromkeys(where.status):
             pages += session.fetch("list_runs_of_status", *common, int(status), listed)
     elif routes is not None:
-        for route in routes:
-            pages += session.fetch("list_runs_of_route", *common, route)
+        newest = session.fetch("keys_of_routes", bigints(routes), below, where.limit)
+        pages += session.fetch("get_runs", bigints([key for (key,) in newest]))
     else:
         pages += session.fetch("list_runs", *common)
     pages.sort(key=lambda row: row[0], reverse=True)

@@ -9,7 +9,7 @@ from perdure.model.records import Event, Kind, Status
 from perdure.store.postgres.arrays import bigints
 from perdure.store.postgres.log import (
     append_all,
-    asked_to_cancel,
+    asked_to_end,
     end_unheld,
     make_claimable,
     set_aside,
@@ -121,7 +121,7 @@ def _with_progress(session: Session, held: Sequence[_Held]) -> set[int]:
 
 def _end_poisoned(session: Session, reclaimed: Event, crashes: int, now: int) -> bool:
     """Block a run that keeps killing its workers, or cancel it if that was asked for; returns whether it is blocked."""
-    asked = asked_to_cancel(session, reclaimed.run_key)
+    asked = asked_to_end(session, reclaimed.run_key)
     if asked is not None:
         status, (payload, reason) = Status.CANCELLED, asked
     else:

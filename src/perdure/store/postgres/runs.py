@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from perdure.model.records import FORMAT, Claim, Created, Event, RunRow
 from perdure.store import creating
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
+from perdure.store.postgres.tags import tag
 from perdure.store.rows import run_row
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Creation:
         self, runs: Sequence[NewRun], routes: Sequence[int], *, claim_for: int | None, facts: bytes, now: int
     ) -> None:
         self.runs = runs
-        self._has_artifacts = any(run.artifacts for run in runs)
+        self._has_more = any(run.artifacts or run.meta for run in runs)
         self._claim_for, self._facts, self._now = claim_for, facts, now
         # Their keys are the database's to give, so the events get them later; no hash covers them.
         firsts = {run.uid: creating.created(run, 0) for run in runs}
@@ -39,7 +40,7 @@ class Creation:
     @property
     def is_simple(self) -> bool:
         """Whether one statement creates them all."""
-        return len(self._chunks) == 1 and not self._has_artifacts
+        return len(self._chunks) == 1 and not self._has_more
 
     def create(self, session: Session) -> list[Created]:
         """Create the runs, or find those that are there."""
@@ -51,6 +52,7 @@ class Creation:
         ]
         if kept:
             keep(session, kept)
+        tag(session, ((made[run.uid][0], run.meta) for run in self._new.values() if run.uid in made))
         there = self._find(session, [number for number, run in enumerate(self.runs) if run.uid not in made])
         seen: set[bytes] = set()
         created: list[Created] = []

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
 from perdure.errors import StoreBusy
-from perdure.store.postgres import builds, commit, control, inbox, reading, reclaim, runs
+from perdure.model.schedules import NextFiring
+from perdure.store.judging import reaches_out
+from perdure.store.postgres import builds, commit, control, forking, inbox, reading, reclaim, runs, schedules
 from perdure.store.postgres.address import parse_address
 from perdure.store.postgres.claims import Claiming, find_claims
 from perdure.store.postgres.clocks import ServerClock
 from perdure.store.postgres.connect import Connector
 from perdure.store.postgres.connection import Reader, Writer
 from perdure.store.postgres.hints import Hints
+from perdure.store.postgres.messages import Delivering
+from perdure.store.postgres.outreach import Outreach
 from perdure.store.postgres.routes import Routes
 from perdure.store.postgres.schema import migrate
 from perdure.store.postgres.workers import Workers
@@ -25,18 +29,22 @@ if TYPE_CHECKING:
     from typing import Self
 
     from perdure.model.clock import Clock
+    from perdure.model.forking import Fork
     from perdure.model.records import (
         Claim,
         CommitItem,
         Created,
+        Delivery,
         Event,
         InboxRow,
+        Message,
         NewRun,
         RunRow,
         Status,
         Verdict,
         WorkerRow,
     )
+    from perdure.model.schedules import Occurrence, ScheduleChange, ScheduleRow
     from perdure.store.protocol import Durability, Filter, Reclaimed, Route
 
 
@@ -71,6 +79,7 @@ class PostgresStore:
         self._given = None if clock is None or isinstance(clock, SystemClock) else clock
         self.clock: Clock = self._given or self._server_clock
         self._routes = Routes(self._writer)
+        self._outreach = Outreach(self._routes, lambda: self._instant(None))
         self._workers = Workers(connector, self._writer, self._reader, self._server_clock)
         self._doubts: dict[int, list[tuple[int, int]]] = {}
         """By worker: what it may have claimed in transactions whose outcome it was not told."""
@@ -209,14 +218,14 @@ class PostgresStore:
             raise
 
     def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
-        """Append events, keep artifacts, take inbox rows, change states: each item whole or not at all.
+        """Append events, keep artifacts, take inbox rows, change states, reach out: each item whole or not at all.
 
         With ``wait=False`` ``StoreBusy`` is raised at once: a database is always waited for.
         """
         if not wait:
             raise StoreBusy("the database may take its time", store=self.url, advice="let a thread wait for it")
-        verdicts = commit.commit(self._writer, items)
-        self._hints.mark(soon=any(item.state is not None for item in items))
+        verdicts = commit.commit(self._writer, self._outreach, items)
+        self._hints.mark(soon=any(item.state is not None or reaches_out(item) for item in items))
         return verdicts
 
     def release(self, worker_key: int, run_keys: Sequence[int]) -> int:
@@ -250,18 +259,53 @@ class PostgresStore:
         self._hints.mark()
         return done
 
-    def request_cancel(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
-        """Cancel: ended at once where nobody holds the run, else asked of its holder; the status found or made."""
+    def deliver(self, messages: Sequence[Message], *, now: int | None = None) -> list[Delivery]:
+        """Put messages into the inboxes of their runs, in order; what became of each."""
+        if not messages:
+            return []
+        told = self._writer.write(Delivering(messages, now=self._instant(now)).deliver)
+        self._hints.mark()
+        return told
+
+    def request_cancel(self, run_key: int, reason: str, *, force: bool = False, now: int | None = None) -> Status:
+        """Cancel: asked of who holds the run, or claims it next, else ended at once; the status found or made."""
         instant = self._instant(now)
-        status = self._writer.write(lambda session: control.request_cancel(session, run_key, reason, now=instant))
+        status = self._writer.write(
+            lambda session: control.request_cancel(session, run_key, reason, force=force, now=instant)
+        )
         self._hints.mark()
         return status
+
+    def pause_run(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
+        """Pause: at once where nobody holds the run, else asked of its holder; the status found or made."""
+        instant = self._instant(now)
+        status = self._writer.write(lambda session: control.pause_run(session, run_key, reason, now=instant))
+        self._hints.mark()
+        return status
+
+    def urgent(self, routes: Sequence[Route], limit: int) -> list[int]:
+        """Keys of claimable runs of these routes that are to be cancelled."""
+        if limit < 1 or not routes:
+            return []
+        numbers = self._numbers(routes)
+        return self._reader.read(lambda session: reading.urgent(session, numbers, limit))
+
+    def overdue(self, limit: int, *, now: int | None = None) -> list[tuple[int, int]]:
+        """Keys and deadlines of runs that nobody holds and whose deadline has passed, earliest first."""
+        instant = self._instant(now)
+        return self._reader.read(lambda session: reading.overdue(session, limit, instant))
 
     def resume_run(self, run_key: int, epoch: int, payload: bytes, *, now: int | None = None) -> RunRow | None:
         """Make a run that has stopped claimable again, at the epoch seen (else None): ``run_resumed``."""
         row = self._writer.write(control.Resumption(run_key, epoch, payload, now=self._instant(now)).resume)
         self._hints.mark()
         return row
+
+    def fork_run(self, fork: Fork, /) -> Created:
+        """Make a claimable run of the beginning of another one's log, or find the run that has the fork's id."""
+        created = self._writer.write(lambda session: forking.fork_run(session, fork))
+        self._hints.mark()
+        return created
 
     def block_run(self, run_key: int, epoch: int, payload: bytes, reason: str) -> bool:
         """Block an unheld run at the epoch seen: ``run_blocked``."""
@@ -283,6 +327,55 @@ class PostgresStore:
             return None
         numbers = self._numbers(routes)
         return self._reader.read(lambda session: reading.next_due(session, numbers))
+
+    # -- schedules
+
+    def get_schedule(self, key: str, namespace: str = "") -> ScheduleRow | None:
+        """The schedule of this key, also if it is removed."""
+        return self._reader.read(lambda session: schedules.get_schedule(session, key, namespace))
+
+    def list_schedules(self, namespace: str = "", after: str = "", limit: int = PAGE) -> list[ScheduleRow]:
+        """Schedules by key, after one: those that are not removed."""
+        return self._reader.read(lambda session: schedules.list_schedules(session, namespace, after, limit))
+
+    def next_firing(self, routes: Sequence[Route], *, after: int | None = None) -> NextFiring:
+        """When the earliest schedule of these routes is due, 0 if an occurrence has waited and need wait no more."""
+        if not routes:
+            return NextFiring(None, waits=False)
+        numbers = self._numbers(routes)
+        return self._reader.read(lambda session: schedules.next_firing(session, numbers, after))
+
+    def due_schedules(
+        self,
+        routes: Sequence[Route],
+        *,
+        after: tuple[int, int] | None = None,
+        limit: int = 100,
+        now: int | None = None,
+    ) -> list[ScheduleRow]:
+        """Schedules of these routes that are due, earliest first, after the last one seen."""
+        if not routes:
+            return []
+        numbers = self._numbers(routes)
+        instant = self._instant(now)
+        return self._reader.read(lambda session: schedules.due_schedules(session, numbers, after, limit, instant))
+
+    def change_schedules(self, changes: Sequence[ScheduleChange], *, now: int | None = None) -> list[Verdict]:
+        """Make schedules others, create their runs, note what became of their occurrences: each whole or not at all."""
+        rows = [change.row for change in changes]
+        numbers = [self._routes.number((row.namespace, row.queue, row.workflow, row.version)) for row in rows]
+        instant = self.now() if now is None else now
+        verdicts = self._writer.write(schedules.Changing(changes, numbers, now=instant).change)
+        self._hints.mark()
+        return verdicts
+
+    def fault_schedule(self, schedule_key: int, fault: str) -> None:
+        """Note why a schedule could not be fired; the next change clears it."""
+        self._writer.write(lambda session: schedules.fault_schedule(session, schedule_key, fault))
+
+    def list_occurrences(self, schedule_key: int, limit: int = PAGE) -> list[Occurrence]:
+        """What became of a schedule's latest occurrences, latest first."""
+        return self._reader.read(lambda session: schedules.list_occurrences(session, schedule_key, limit))
 
     # -- reading; no verb holds a cursor after it returned
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perdure.model.records import Event, Kind, Status
 from perdure.store.sqlite.liveness import boot_id, boot_now
-from perdure.store.sqlite.log import append, asked_to_cancel, end_unheld, make_claimable, set_aside, tail
+from perdure.store.sqlite.log import append, asked_to_end, end_unheld, make_claimable, set_aside, tail
 from perdure.store.sqlite.rows import fetch, fetch_value
 from perdure.store.sqlite.sql import QUERIES
 from perdure.store.tails import DAMAGED, tail_of
@@ -49,7 +49,7 @@ def refuse_run(cursor: apsw.Cursor, run_key: int, epoch: int, build: str, payloa
         return []
     builds = {build, *json.loads(refused or "[]")}
     cursor.execute(QUERIES["refuse"], (run_key, _number(cursor, builds)))
-    if _living(cursor, route) - builds and asked_to_cancel(cursor, run_key) is None:
+    if _living(cursor, route) - builds and asked_to_end(cursor, run_key) is None:
         last = append(cursor, tail_of(drift), now, epoch + 1, Kind.RUN_RELEASED)
         make_claimable(cursor, last, crashes)
     else:
@@ -74,7 +74,7 @@ def _number(cursor: apsw.Cursor, builds: set[str]) -> int:
 
 def _end(cursor: apsw.Cursor, last: Tail, epoch: int, payload: bytes, builds: Collection[str], now: int) -> Event:
     """Block a run that nobody is left for, or cancel it if that was asked for; ``payload`` is the drift's."""
-    asked = asked_to_cancel(cursor, last.run_key)
+    asked = asked_to_end(cursor, last.run_key)
     if asked is not None:
         return end_unheld(cursor, last, now, epoch, Status.CANCELLED, *asked)
     said = json.loads(payload)

@@ -1,14 +1,16 @@
-"""What is done to a run from outside: cancel, resume, block. The holder, if any, is told; it does the rest itself."""
+"""What is done to a run from outside: cancel, pause, resume, block. Its holder, if any, is asked, and does it."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.errors import RunNotFound, WrongState
 from perdure.model.records import Kind, Status
-from perdure.store.creating import PRIORITY_WEIGHT
-from perdure.store.sqlite.log import append, end_unheld, tail
+from perdure.store.creating import PRIORITY_WEIGHT, URGENT
+from perdure.store.hearing import cancellation
+from perdure.store.sqlite.liveness import boot_id, boot_now
+from perdure.store.sqlite.log import append, asked_to_cancel, end_unheld, tail
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.runs import get_runs
 from perdure.store.sqlite.sql import QUERIES
@@ -22,52 +24,97 @@ if TYPE_CHECKING:
 RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
 
 
-def request_cancel(cursor: apsw.Cursor, run_key: int, reason: str, *, now: int) -> Status:
-    """Cancel a run, or ask its holder to."""
-    status, epoch, held, _ = _look(cursor, run_key)
-    if status.terminal:
-        return status
+class _Look(NamedTuple):
+    """A run as its row has it."""
+
+    status: Status
+    epoch: int
+    held: bool
+    run_id: str
+    route: int
+    refused: frozenset[str]
+    """The builds that have refused it."""
+    undo: str | None
+
+
+def request_cancel(cursor: apsw.Cursor, run_key: int, reason: str, *, force: bool = False, now: int) -> Status:
+    """Cancel a run, or ask its holder to, or whoever claims it next; with ``force`` nobody but its holder is asked."""
+    run = _look(cursor, run_key)
+    if run.status.terminal:
+        return run.status
+    reason = storable(reason)
+    if not run.held and (force or (run.undo is None and not _can_clean_up(cursor, run))):
+        payload = cancellation(reason, forced=force, undo=run.undo)
+        end_unheld(cursor, tail(cursor, run_key), now, run.epoch + 1, Status.CANCELLED, payload, reason)
+        return Status.CANCELLED
+    _ask(cursor, "ask_cancel", run_key, cancellation(reason), now)
+    if not run.held and run.status is not Status.BLOCKED:
+        cursor.execute(QUERIES["hurry"], (run_key, URGENT))
+    return run.status
+
+
+def _can_clean_up(cursor: apsw.Cursor, run: _Look) -> bool:
+    """Whether the code of a run that nobody holds has begun, and somebody lives who can let it end."""
+    if run.status is Status.BLOCKED or run.epoch == 0:
+        return False
+    living = fetch(cursor, QUERIES["living_builds"], (run.route, boot_id(), boot_now()))
+    return any(build not in run.refused for (build,) in living)
+
+
+def pause_run(cursor: apsw.Cursor, run_key: int, reason: str, *, now: int) -> Status:
+    """Pause a run, or ask its holder to; not one that is to be cancelled."""
+    run = _look(cursor, run_key)
+    if run.status.terminal or run.status in (Status.BLOCKED, Status.PAUSED):
+        return run.status
     reason = storable(reason)
     payload = json.dumps({"reason": reason}).encode()
-    if not held:
-        end_unheld(cursor, tail(cursor, run_key), now, epoch + 1, Status.CANCELLED, payload, reason)
-        return Status.CANCELLED
-    if cursor.execute(QUERIES["ask_cancel"], (run_key, payload, now)).connection.changes():
+    if run.held:
+        _ask(cursor, "ask_pause", run_key, payload, now)
+        return run.status
+    if asked_to_cancel(cursor, run_key) is not None:
+        return run.status
+    end_unheld(cursor, tail(cursor, run_key), now, run.epoch + 1, Status.PAUSED, payload, reason)
+    return Status.PAUSED
+
+
+def _ask(cursor: apsw.Cursor, request: str, run_key: int, payload: bytes, now: int) -> None:
+    """Put a request into a run's inbox, unless it waits there already."""
+    if cursor.execute(QUERIES[request], (run_key, payload, now)).connection.changes():
         cursor.execute(QUERIES["count_inbox"], (run_key,))
-    return status
 
 
 def resume_run(cursor: apsw.Cursor, run_key: int, epoch: int, payload: bytes, *, now: int) -> RunRow | None:
     """Make an ended, blocked or paused run claimable again, if it is still at ``epoch``."""
-    status, found, held, run_id = _look(cursor, run_key)
-    if held or status not in RESUMABLE:
+    run = _look(cursor, run_key)
+    if run.held or run.status not in RESUMABLE:
         raise WrongState(
-            f"run {run_id!r} is {status.word}, so there is nothing to resume",
-            run_id=run_id,
-            status=status.word,
+            f"run {run.run_id!r} is {run.status.word}, so there is nothing to resume",
+            run_id=run.run_id,
+            status=run.status.word,
             advice="only failed, cancelled, blocked and paused runs are resumed",
         )
-    if found != epoch:
+    if run.epoch != epoch:
         return None
     event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RESUMED, payload)
     cursor.execute(
         QUERIES["resume_run"], (run_key, Status.PENDING, event.epoch, event.seq, event.hash, now, PRIORITY_WEIGHT)
     )
+    cursor.execute(QUERIES["drop_pauses"], (run_key,))
     return get_runs(cursor, [run_key])[run_key]
 
 
 def block_run(cursor: apsw.Cursor, run_key: int, epoch: int, payload: bytes, reason: str, *, now: int) -> bool:
     """Block a run that nobody holds, if it is still at ``epoch``."""
-    status, found, held, _ = _look(cursor, run_key)
-    if held or found != epoch or status.terminal or status is Status.BLOCKED:
+    run = _look(cursor, run_key)
+    if run.held or run.epoch != epoch or run.status.terminal or run.status is Status.BLOCKED:
         return False
     end_unheld(cursor, tail(cursor, run_key), now, epoch + 1, Status.BLOCKED, payload, reason)
     return True
 
 
-def _look(cursor: apsw.Cursor, run_key: int) -> tuple[Status, int, bool, str]:
+def _look(cursor: apsw.Cursor, run_key: int) -> _Look:
     found = fetch(cursor, QUERIES["control"], (run_key,))
     if not found:
         raise RunNotFound(f"no run with key {run_key}", run_key=run_key)
-    status, epoch, held, run_id = found[0]
-    return Status(status), epoch, bool(held), run_id
+    status, epoch, held, run_id, route, refused, undo = found[0]
+    return _Look(Status(status), epoch, bool(held), run_id, route, frozenset(json.loads(refused or "[]")), undo)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from perdure.model.records import FORMAT
 from perdure.store import rows
+from perdure.store.creating import URGENT
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.sql import QUERIES
+from perdure.store.sqlite.tags import list_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +41,20 @@ def next_due(cursor: apsw.Cursor, routes: Sequence[int]) -> int | None:
     return found
 
 
+def urgent(cursor: apsw.Cursor, routes: Sequence[int], limit: int) -> list[int]:
+    """Keys of claimable runs of these routes that are to be cancelled."""
+    found: list[int] = []
+    for query in ("urgent", "urgent_refused"):
+        for route in routes:
+            found += (key for (key,) in fetch(cursor, QUERIES[query], (route, URGENT, FORMAT, limit - len(found))))
+    return found
+
+
+def overdue(cursor: apsw.Cursor, limit: int, now: int) -> list[tuple[int, int]]:
+    """Keys and deadlines of runs whose deadline has passed."""
+    return [(key, deadline) for key, deadline in fetch(cursor, QUERIES["overdue"], (now, limit))]
+
+
 def get_run(cursor: apsw.Cursor, run_id: str, namespace: str) -> RunRow | None:
     """The run of this id."""
     found = fetch(cursor, QUERIES["get_run"], (namespace, run_id))
@@ -56,13 +75,20 @@ def list_runs(cursor: apsw.Cursor, where: Filter) -> list[RunRow]:
         found = fetch(cursor, QUERIES["list_routes"], (where.namespace, where.workflow))
         routes = [route for (route,) in found]
     pages: list[rows.Row] = []
-    if where.status is not None:
+    if where.parent is not None and not where.tags:
+        statuses = None if where.status is None else json_list(map(int, where.status))
+        among = None if routes is None else json_list(routes)
+        pages += fetch(cursor, QUERIES["list_children"], (*common, where.parent, statuses, among))
+    elif where.tags:
+        pages += list_tagged(cursor, where, below, routes)
+    elif where.status is not None:
         listed = None if routes is None else json_list(routes)
         for status in dict.fromkeys(where.status):
             pages += fetch(cursor, QUERIES["list_runs_of_status"], (*common, int(status), listed))
     elif routes is not None:
-        for route in routes:
-            pages += fetch(cursor, QUERIES["list_runs_of_route"], (*common, route))
+        keys = chain.from_iterable(fetch(cursor, QUERIES["keys_of_route"], (one, below, where.limit)) for one in routes)
+        newest = nlargest(where.limit, (key for (key,) in keys))
+        pages += fetch(cursor, QUERIES["get_runs"], (json_list(newest),))
     else:
         pages += fetch(cursor, QUERIES["list_runs"], common)
     pages.sort(key=lambda row: row[0], reverse=True)

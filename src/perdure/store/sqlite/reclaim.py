@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perdure.model.records import Event, Kind, Status
 from perdure.store.protocol import Reclaimed
-from perdure.store.sqlite.log import append, asked_to_cancel, end_unheld, make_claimable, set_aside, tail
+from perdure.store.sqlite.log import append, asked_to_end, end_unheld, make_claimable, set_aside, tail
 from perdure.store.sqlite.rows import fetch, fetch_value
 from perdure.store.sqlite.sql import QUERIES
 from perdure.store.tails import DAMAGED, tail_of
@@ -77,7 +77,7 @@ def _has_progress(cursor: apsw.Cursor, run_key: int, claimed_at: int) -> bool:
 
 def _end_poisoned(cursor: apsw.Cursor, reclaimed: Event, crashes: int, now: int) -> bool:
     """Block a run that keeps killing its workers, or cancel it if that was asked for; returns whether it is blocked."""
-    asked = asked_to_cancel(cursor, reclaimed.run_key)
+    asked = asked_to_end(cursor, reclaimed.run_key)
     if asked is not None:
         status, (payload, reason) = Status.CANCELLED, asked
     else:

@@ -36,6 +36,10 @@ class Routes:
         found = self._numbers.get(names)
         return self.numbers([names])[0] if found is None else found
 
+    def know(self, routes: Iterable[Names]) -> bool:
+        """Whether all of these have been met."""
+        return all(names in self._numbers for names in routes)
+
     def _intern(self, missing: list[Names]) -> None:
         # A transaction of its own, so that a number is known here only once it is on disk.
         with self._writer as cursor:

@@ -10,6 +10,7 @@ from perdure.store import creating
 from perdure.store.rows import run_row
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.sql import QUERIES
+from perdure.store.sqlite.tags import tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +53,7 @@ def create_runs(
         if run.artifacts and key in new:
             cursor.executemany(_KEEP, run.artifacts)
             cursor.executemany(_USE, [(artifact.hash, key) for artifact in run.artifacts])
+    tag(cursor, ((key, run.meta) for key, run in zip(logs, runs, strict=True) if key in new))
     found = rows if len(new) == len(rows) else rows | get_runs(cursor, [key for key in keys if key not in new])
     made: list[Created] = []
     for own, key in zip(logs, keys, strict=True):

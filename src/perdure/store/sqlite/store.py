@@ -6,10 +6,25 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
+from perdure.model.schedules import NextFiring
 from perdure.store.protocol import PAGE
-from perdure.store.sqlite import builds, claims, commit, control, guard, inbox, reading, reclaim, runs
+from perdure.store.sqlite import (
+    builds,
+    claims,
+    commit,
+    control,
+    forking,
+    guard,
+    inbox,
+    reading,
+    reclaim,
+    runs,
+    schedules,
+)
 from perdure.store.sqlite.connect import connect, open_file
 from perdure.store.sqlite.connection import Reader, Writer
+from perdure.store.sqlite.messages import deliver
+from perdure.store.sqlite.outreach import Outreach
 from perdure.store.sqlite.routes import Routes
 from perdure.store.sqlite.workers import Workers
 
@@ -20,18 +35,22 @@ if TYPE_CHECKING:
     from typing import Self
 
     from perdure.model.clock import Clock
+    from perdure.model.forking import Fork
     from perdure.model.records import (
         Claim,
         CommitItem,
         Created,
+        Delivery,
         Event,
         InboxRow,
+        Message,
         NewRun,
         RunRow,
         Status,
         Verdict,
         WorkerRow,
     )
+    from perdure.model.schedules import Occurrence, ScheduleChange, ScheduleRow
     from perdure.store.protocol import Durability, Filter, Reclaimed, Route
 
 
@@ -69,6 +88,7 @@ class SqliteStore:
         self._routes = Routes(self._writer)
         self._workers = Workers(path, self._writer, self._heart, self._reader)
         self._clock = clock or SystemClock()
+        self._outreach = Outreach(self._routes, self.now)
         self._data_version = (0, -1)
 
     def __repr__(self) -> str:
@@ -187,12 +207,12 @@ class SqliteStore:
             return claims.claim_runs(cursor, worker_key, numbers, limit, facts=facts, only=only, now=instant)
 
     def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
-        """Append events, keep artifacts, take inbox rows, change states: each item whole or not at all.
+        """Append events, keep artifacts, take inbox rows, change states, reach out: each item whole or not at all.
 
         With ``wait=False`` nothing is waited for: ``StoreBusy`` is raised at once, and nothing was written, while
-        another thread or process writes or a checkpoint is due.
+        another thread or process writes, a checkpoint is due, or a child is of a route that is new here.
         """
-        return commit.commit(self._writer, items, wait=wait)
+        return commit.commit(self._writer, self._outreach, items, wait=wait)
 
     def release(self, worker_key: int, run_keys: Sequence[int]) -> int:
         """Give settled runs back, claimable at once and still running; returns how many were still held."""
@@ -223,15 +243,45 @@ class SqliteStore:
                     done += reclaim.reclaim(cursor, key, sign=sign, cap=cap, now=self.now())
         return done
 
-    def request_cancel(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
-        """Cancel: ended at once where nobody holds the run, else asked of its holder; the status found or made."""
+    def deliver(self, messages: Sequence[Message], *, now: int | None = None) -> list[Delivery]:
+        """Put messages into the inboxes of their runs, in order; what became of each."""
+        if not messages:
+            return []
         with self._writer as cursor:
-            return control.request_cancel(cursor, run_key, reason, now=self.now() if now is None else now)
+            return deliver(cursor, messages, now=self.now() if now is None else now)
+
+    def request_cancel(self, run_key: int, reason: str, *, force: bool = False, now: int | None = None) -> Status:
+        """Cancel: asked of who holds the run, or claims it next, else ended at once; the status found or made."""
+        with self._writer as cursor:
+            return control.request_cancel(cursor, run_key, reason, force=force, now=self.now() if now is None else now)
+
+    def pause_run(self, run_key: int, reason: str, *, now: int | None = None) -> Status:
+        """Pause: at once where nobody holds the run, else asked of its holder; the status found or made."""
+        with self._writer as cursor:
+            return control.pause_run(cursor, run_key, reason, now=self.now() if now is None else now)
+
+    def urgent(self, routes: Sequence[Route], limit: int) -> list[int]:
+        """Keys of claimable runs of these routes that are to be cancelled."""
+        if limit < 1 or not routes:
+            return []
+        numbers = self._numbers(routes)
+        with self._reader as cursor:
+            return reading.urgent(cursor, numbers, limit)
+
+    def overdue(self, limit: int, *, now: int | None = None) -> list[tuple[int, int]]:
+        """Keys and deadlines of runs that nobody holds and whose deadline has passed, earliest first."""
+        with self._reader as cursor:
+            return reading.overdue(cursor, limit, self.now() if now is None else now)
 
     def resume_run(self, run_key: int, epoch: int, payload: bytes, *, now: int | None = None) -> RunRow | None:
         """Make a run that has stopped claimable again, at the epoch seen (else None): ``run_resumed``."""
         with self._writer as cursor:
             return control.resume_run(cursor, run_key, epoch, payload, now=self.now() if now is None else now)
+
+    def fork_run(self, fork: Fork, /) -> Created:
+        """Make a claimable run of the beginning of another one's log, or find the run that has the fork's id."""
+        with self._writer as cursor:
+            return forking.fork_run(cursor, fork)
 
     def block_run(self, run_key: int, epoch: int, payload: bytes, reason: str) -> bool:
         """Block an unheld run at the epoch seen: ``run_blocked``."""
@@ -255,6 +305,60 @@ class SqliteStore:
         numbers = self._numbers(routes)
         with self._reader as cursor:
             return reading.next_due(cursor, numbers)
+
+    # -- schedules
+
+    def get_schedule(self, key: str, namespace: str = "") -> ScheduleRow | None:
+        """The schedule of this key, also if it is removed."""
+        with self._reader as cursor:
+            return schedules.get_schedule(cursor, key, namespace)
+
+    def list_schedules(self, namespace: str = "", after: str = "", limit: int = PAGE) -> list[ScheduleRow]:
+        """Schedules by key, after one: those that are not removed."""
+        with self._reader as cursor:
+            return schedules.list_schedules(cursor, namespace, after, limit)
+
+    def next_firing(self, routes: Sequence[Route], *, after: int | None = None) -> NextFiring:
+        """When the earliest schedule of these routes is due, 0 if an occurrence has waited and need wait no more."""
+        if not routes:
+            return NextFiring(None, waits=False)
+        numbers = self._numbers(routes)
+        with self._reader as cursor:
+            return schedules.next_firing(cursor, numbers, after)
+
+    def due_schedules(
+        self,
+        routes: Sequence[Route],
+        *,
+        after: tuple[int, int] | None = None,
+        limit: int = 100,
+        now: int | None = None,
+    ) -> list[ScheduleRow]:
+        """Schedules of these routes that are due, earliest first, after the last one seen."""
+        if not routes:
+            return []
+        numbers = self._numbers(routes)
+        instant = self.now() if now is None else now
+        with self._reader as cursor:
+            return schedules.due_schedules(cursor, numbers, after, limit, instant)
+
+    def change_schedules(self, changes: Sequence[ScheduleChange], *, now: int | None = None) -> list[Verdict]:
+        """Make schedules others, create their runs, note what became of their occurrences: each whole or not at all."""
+        rows = [change.row for change in changes]
+        numbers = [self._routes.number((row.namespace, row.queue, row.workflow, row.version)) for row in rows]
+        instant = self.now() if now is None else now
+        with self._writer as cursor:
+            return schedules.change_schedules(cursor, changes, numbers, instant)
+
+    def fault_schedule(self, schedule_key: int, fault: str) -> None:
+        """Note why a schedule could not be fired; the next change clears it."""
+        with self._writer as cursor:
+            schedules.fault_schedule(cursor, schedule_key, fault)
+
+    def list_occurrences(self, schedule_key: int, limit: int = PAGE) -> list[Occurrence]:
+        """What became of a schedule's latest occurrences, latest first."""
+        with self._reader as cursor:
+            return schedules.list_occurrences(cursor, schedule_key, limit)
 
     # -- reading; no verb holds a cursor after it returned
 

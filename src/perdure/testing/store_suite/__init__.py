@@ -14,14 +14,21 @@ process would have it.
 from __future__ import annotations
 
 from perdure.testing.store_suite import (
+    cancelling,
+    children,
     claiming,
     committing,
     concurrency,
     controlling,
     creating,
+    forking,
+    messaging,
     reading,
     reclaiming,
     refusing,
+    scheduling,
+    tagging,
+    undoing,
     workers,
 )
 from perdure.testing.store_suite.bench import CASES, Bench, Case, Holder
@@ -31,13 +38,20 @@ __all__ = [
     "Bench",
     "Case",
     "Holder",
+    "cancelling",
+    "children",
     "claiming",
     "committing",
     "concurrency",
     "controlling",
     "creating",
+    "forking",
+    "messaging",
     "reading",
     "reclaiming",
     "refusing",
+    "scheduling",
+    "tagging",
+    "undoing",
     "workers",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -191,17 +192,24 @@ class Holder:
         events = [self.event(Kind.STEP_COMPLETED, key=f"greet/say#{self.last.seq}") for _ in range(count)]
         return replace(CommitItem(self.key, self.epoch, events), **changes)
 
-    def end(self, status: Status = Status.COMPLETED, **changes: Any) -> CommitItem:
-        """An item that ends the run or parks it."""
-        state = StateChange(status, **changes)
-        return CommitItem(self.key, self.epoch, [self.event(_ENDS[status], b"{}")], state=state)
+    def end(self, status: Status = Status.COMPLETED, *, reason: str | None = None, **more: Any) -> CommitItem:
+        """An item that ends the run or parks it; with more than that."""
+        state = StateChange(status, reason=reason)
+        return CommitItem(self.key, self.epoch, [self.event(_ENDS[status], b"{}")], state=state, **more)
 
-    def suspend(self, status: Status = Status.SLEEPING, **changes: Any) -> CommitItem:
-        """An item with which the run waits."""
-        state = StateChange(status, **changes)
+    def suspend(
+        self,
+        status: Status = Status.SLEEPING,
+        *,
+        wake_at: int | None = None,
+        awaits: Sequence[str] | None = None,
+        **more: Any,
+    ) -> CommitItem:
+        """An item with which the run waits, for an instant or for signals; with more than that."""
+        state = StateChange(status, wake_at=wake_at, awaits=None if awaits is None else json.dumps(awaits))
         wake = "null" if state.wake_at is None else str(state.wake_at)
         payload = f'{{"status":"{status.word}","wake_at":{wake}}}'.encode()
-        return CommitItem(self.key, self.epoch, [self.event(Kind.RUN_SUSPENDED, payload)], state=state)
+        return CommitItem(self.key, self.epoch, [self.event(Kind.RUN_SUSPENDED, payload)], state=state, **more)
 
     def commit(self, *items: CommitItem) -> list[Verdict]:
         """Commit items of this run."""

@@ -167,10 +167,20 @@ def news_that_the_holder_has_not_seen_makes_its_ending_stale(bench: Bench) -> No
     assert bench.row(held.key).status is Status.RUNNING
     ((run_key, counter, (request,)),) = bench.store.unread(held.worker)
     assert (run_key, counter) == (held.key, 1)
-    assert end.state is not None
-    seen = replace(end, take=[request.inbox_key], state=end.state._replace(inbox_seen=counter))
+    seen = replace(end, take=[request.inbox_key], inbox_seen=counter)
     assert held.commit(seen) == [APPLIED]
     assert bench.store.unread(held.worker) == []
+
+
+@case
+def news_that_the_holder_has_not_seen_makes_any_event_stale_that_depends_on_it(bench: Bench) -> None:
+    held, other = bench.hold("one"), bench.hold("two")
+    bench.store.request_cancel(held.key, "enough")
+    blind = held.steps(inbox_seen=0)
+    assert bench.store.commit([blind, other.steps(inbox_seen=0)]) == [STALE, APPLIED]
+    assert held.commit(blind) == [STALE]
+    assert len(bench.log(held.key)) == 2
+    assert held.commit(replace(blind, inbox_seen=1)) == [APPLIED]
 
 
 @case

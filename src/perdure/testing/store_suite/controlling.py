@@ -12,10 +12,11 @@ from perdure.testing.store_suite.bench import SECOND, Bench, case
 
 
 @case
-def a_run_that_nobody_holds_is_cancelled_at_once(bench: Bench) -> None:
+def a_run_that_nobody_could_let_end_is_cancelled_at_once(bench: Bench) -> None:
     pending = bench.create("pending")
     delayed = bench.create("delayed", delay_until=bench.store.now() + 60 * SECOND)
-    sleeping, blocked, released = bench.hold("sleeping"), bench.hold("blocked"), bench.hold("released")
+    worker = bench.worker(routes=())
+    sleeping, blocked, released = (bench.hold(name, worker) for name in ("sleeping", "blocked", "released"))
     sleeping.commit(sleeping.suspend(wake_at=bench.store.now() + 60 * SECOND))
     blocked.commit(blocked.end(Status.BLOCKED, reason="drift"))
     bench.store.release(released.worker, [released.key])

@@ -61,6 +61,8 @@ def lists_are_filtered(bench: Bench) -> None:
     assert listed(Filter(namespace="n")) == "d"
     assert listed(Filter(workflow="greet")) == "feca"
     assert listed(Filter(workflow="greet", limit=2)) == "fe"
+    newest = bench.store.list_runs(Filter(limit=1))[0].run_key
+    assert listed(Filter(workflow="greet", limit=2, after=newest)) == "ec"
     assert listed(Filter(workflow="never")) == ""
     assert listed(Filter(status=(Status.PENDING,))) == "ecb"
     assert listed(Filter(status=(Status.FAILED, Status.RUNNING))) == "fa"

@@ -118,6 +118,20 @@ def crashes_without_progress_are_counted_until_the_run_is_blocked(bench: Bench) 
 
 
 @case
+def what_a_step_reports_and_emits_before_it_ends_is_no_progress(bench: Bench) -> None:
+    """Else a step that says something and then kills its worker would do so for ever."""
+    row = bench.create()
+    for number in range(1, 3):
+        held = bench.retake(row.run_key)
+        held.commit(started(held))
+        for kind in (Kind.PROGRESS, Kind.EMITTED):
+            said = CommitItem(held.key, held.epoch, [held.event(kind, key="greet/say#1")])
+            assert held.commit(said) == [Verdict.APPLIED]
+        crash(bench, held.worker)
+        assert bench.row(row.run_key).crashes == number
+
+
+@case
 def progress_wipes_the_count(bench: Bench) -> None:
     row = bench.create()
     for _ in range(2):

@@ -155,8 +155,13 @@ def a_run_whose_cancel_was_asked_for_is_cancelled_rather_than_left(bench: Bench)
 
 
 @case
-def a_refused_run_is_cancelled_at_once(bench: Bench) -> None:
-    held, _ = refused_by_old(bench)
+def a_refused_run_is_cancelled_by_a_build_that_has_not_refused_it(bench: Bench) -> None:
+    held, new = refused_by_old(bench)
+    assert bench.store.request_cancel(held.key, "enough") is Status.RUNNING
+    assert bench.row(held.key).inbox == 1
+    assert bench.store.urgent([ROUTE], 10) == [held.key]
+    assert claimed(bench, held.worker) == []
+    bench.store.retire_worker(new)
     assert bench.store.request_cancel(held.key, "enough") is Status.CANCELLED
 
 

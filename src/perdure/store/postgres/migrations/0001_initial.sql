@@ -40,6 +40,7 @@ CREATE TABLE {schema}.runs (
   rank        bigint,                        -- place in the order of claiming; set only while claimable
   wake_at     bigint,                        -- set only while it waits for a time
   awaits      text,                          -- names of the signals that wake it
+  undo        text,                          -- keys of the compensations that are registered: a JSON list
   deadline_at bigint,
   priority    integer  NOT NULL DEFAULT 0,
   partition   text     COLLATE "C",
@@ -62,14 +63,23 @@ CREATE INDEX runs_due     ON {schema}.runs (route, wake_at)       WHERE wake_at 
 CREATE INDEX runs_held    ON {schema}.runs (worker_key, run_key)  WHERE worker_key IS NOT NULL;
 CREATE INDEX runs_listed  ON {schema}.runs (status, run_key);
 CREATE INDEX runs_routed  ON {schema}.runs (route, run_key);
-CREATE INDEX runs_child   ON {schema}.runs (parent_key)           WHERE parent_key IS NOT NULL;
+CREATE INDEX runs_child   ON {schema}.runs (parent_key, run_key)  WHERE parent_key IS NOT NULL;
+CREATE INDEX runs_overdue ON {schema}.runs (deadline_at)          WHERE deadline_at IS NOT NULL AND ended_at IS NULL;
 CREATE UNIQUE INDEX runs_idem ON {schema}.runs (namespace, idem)  WHERE idem IS NOT NULL;
+
+-- The tags in the meta of runs, for finding runs by them; a run's own are found by its meta.
+CREATE TABLE {schema}.tags (
+  name    text   COLLATE "C" NOT NULL,
+  value   text   COLLATE "C" NOT NULL,
+  run_key bigint NOT NULL,
+  PRIMARY KEY (name, value, run_key)
+);
 
 -- A run as records.RunRow, in the order of its fields.
 CREATE VIEW {schema}.run_rows AS
 SELECT r.run_key, r.namespace, r.run_id, r.uid, t.workflow, t.version, t.queue, r.status, r.epoch, r.worker_key,
        r.seq, r.hash, r.inbox, r.crashes, r.wake_at, r.deadline_at, r.priority, r.partition, r.parent_key,
-       r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.route
+       r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.undo, r.route
 FROM {schema}.runs r JOIN {schema}.routes t ON t.route = r.route;
 
 -- The log: append-only, the truth. Columns in the order of records.Event.
@@ -93,7 +103,8 @@ CREATE TABLE {schema}.artifacts (hash bytea PRIMARY KEY, size bigint NOT NULL, d
 CREATE TABLE {schema}.artifact_uses (hash bytea NOT NULL, run_key bigint NOT NULL, PRIMARY KEY (run_key, hash));
 CREATE INDEX artifact_uses_hash ON {schema}.artifact_uses (hash);
 
--- News from outside for a run; a row is deleted when an event of the run has consumed it.
+-- News from outside for a run. What an event of the run has consumed is deleted; with a dedup key it is kept as kind 0,
+-- without its payload, until the run has completed.
 CREATE TABLE {schema}.inbox (
   inbox_key bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   run_key   bigint   NOT NULL,
@@ -104,8 +115,63 @@ CREATE TABLE {schema}.inbox (
   sent_at   bigint   NOT NULL,
   dedup     text     COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
-CREATE INDEX inbox_run ON {schema}.inbox (run_key, inbox_key);
+CREATE INDEX inbox_run ON {schema}.inbox (run_key, kind, inbox_key);
 CREATE UNIQUE INDEX inbox_dedup ON {schema}.inbox (run_key, name, dedup) WHERE dedup IS NOT NULL;
+
+-- Recurring runs. A schedule that is removed keeps its row, for the watermark: no occurrence is ever decided twice.
+CREATE TABLE {schema}.schedules (
+  schedule_key bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  namespace    text     COLLATE "C" NOT NULL,
+  name         text     COLLATE "C" NOT NULL,
+  route        bigint   NOT NULL,
+  state        smallint NOT NULL,            -- 1: active, 2: paused, 3: removed
+  change       bigint   NOT NULL,            -- rises with every change
+  token        bytea    NOT NULL,            -- of whoever made the last one
+  revision     bigint   NOT NULL,
+  build        text     NOT NULL,            -- of whoever defined it, and when that was opened
+  since        bigint   NOT NULL,
+  created_at   bigint   NOT NULL,
+  watermark    bigint   NOT NULL,            -- occurrences up to here are decided
+  next_at      bigint,                       -- set only while it fires
+  cadence      bytea    NOT NULL,
+  policy       bytea    NOT NULL,
+  origin       bytea    NOT NULL,
+  codec        smallint NOT NULL,
+  payload      bytea    NOT NULL,
+  waiting      text     NOT NULL,            -- occurrences that wait for earlier runs to end: a JSON list
+  active       text     NOT NULL,            -- ids of runs that may not have ended: a JSON list
+  recorded     bigint   NOT NULL,            -- records of occurrences ever made
+  fault        text,                         -- why it could not be fired
+  UNIQUE (namespace, name)
+) WITH (fillfactor = 50);
+CREATE INDEX schedules_due     ON {schema}.schedules (route, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX schedules_waiting ON {schema}.schedules (route)          WHERE state = 1 AND waiting <> '[]';
+
+-- A schedule as schedules.ScheduleRow, in the order of its fields.
+CREATE VIEW {schema}.schedule_rows AS
+SELECT s.schedule_key, s.namespace, s.name, t.workflow, t.version, t.queue, s.state, s.change, s.token, s.revision,
+       s.build, s.since, s.created_at, s.watermark, s.next_at, s.cadence, s.policy, s.origin, s.codec, s.payload,
+       s.waiting,
+       (SELECT coalesce(json_agg(r.run_id), '[]')::text
+        FROM json_array_elements_text(s.active::json) j (run_id) CROSS JOIN LATERAL (
+          SELECT o.run_id FROM {schema}.runs o
+          WHERE o.namespace = s.namespace AND o.run_id = j.run_id AND o.status < 8 LIMIT 1) r) AS active,
+       s.recorded, s.fault, s.route
+FROM {schema}.schedules s JOIN {schema}.routes t ON t.route = s.route;
+
+-- What became of a schedule's latest occurrences; those skipped for one reason share a row.
+CREATE TABLE {schema}.occurrences (
+  schedule_key bigint   NOT NULL,
+  number       bigint   NOT NULL,
+  kind         smallint NOT NULL,            -- 1: started, 2: skipped, 3: triggered
+  first        bigint   NOT NULL,
+  last         bigint   NOT NULL,
+  times        bigint   NOT NULL,
+  at           bigint   NOT NULL,
+  run_id       text,
+  reason       text,
+  PRIMARY KEY (schedule_key, number)
+);
 
 -- Small and often renewed; no index covers what a renewal writes.
 CREATE TABLE {schema}.workers (

@@ -45,7 +45,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.rank
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank
 FROM wanted w CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r
   WHERE r.route = w.route AND r.rank IS NOT NULL AND r.refused IS NULL AND r.crashes < 2 AND r.format <= $3
@@ -59,7 +59,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.rank
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank
 FROM holder CROSS JOIN unnest($1::bigint[]) k (route) CROSS JOIN unnest($5::bigint[]) n (refusal) CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r
   WHERE r.route = k.route AND r.refused = n.refusal AND r.rank IS NOT NULL AND r.crashes < 2 AND r.format <= $3
@@ -82,7 +82,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.rank
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank
 FROM first f CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r WHERE r.run_key = f.run_key AND r.rank IS NOT NULL AND r.crashes >= 2
   FOR NO KEY UPDATE SKIP LOCKED) c
@@ -95,7 +95,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.rank
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank
 FROM holder CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r
   WHERE r.run_key = $1 AND r.rank IS NOT NULL AND r.format <= $3 AND (r.route = ANY ($2::bigint[])) IS TRUE
@@ -144,18 +144,41 @@ FOR NO KEY UPDATE SKIP LOCKED;
 SELECT count(*) FROM {schema}.runs WHERE worker_key = $1;
 
 -- name: have_progress
--- Which runs got anywhere after a seq: claims (2), started steps (3) and reclaims (23) are no progress.
+-- Which runs got anywhere after a seq: claims (2), started steps (3), what their bodies reported (13) and emitted (25)
+-- before they ended, and reclaims (23) are no progress.
 SELECT k.run_key FROM unnest($1::bigint[], $2::bigint[]) k (run_key, seq)
 WHERE EXISTS (SELECT FROM {schema}.events e
-              WHERE e.run_key = k.run_key AND e.seq > k.seq AND e.kind NOT IN (2, 3, 23));
+              WHERE e.run_key = k.run_key AND e.seq > k.seq AND e.kind NOT IN (2, 3, 13, 23, 25));
 
 -- name: release
--- Give runs back: claimable at once, still running.
+-- Give runs back: claimable at once (first of all, at rank $7, if they are to be cancelled), still running.
 UPDATE {schema}.runs r
 SET worker_key = NULL, epoch = k.epoch, seq = k.seq, hash = k.hash, crashes = k.crashes,
-    rank = r.created_at - r.priority * $6
+    rank = CASE WHEN EXISTS (SELECT FROM {schema}.inbox i WHERE i.run_key = r.run_key AND i.kind = 1) THEN $7
+                ELSE r.created_at - r.priority * $6 END
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bigint[]) k (run_key, epoch, seq, hash, crashes)
 WHERE r.run_key = k.run_key;
+
+-- name: urgent
+-- The first runs of these routes that are to be cancelled by whoever claims them.
+SELECT c.run_key FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
+  (SELECT r.run_key FROM {schema}.runs r
+   WHERE r.route = k.route AND r.rank <= $2 AND r.refused IS NULL AND r.format <= $3
+   ORDER BY r.rank, r.run_key LIMIT $4)
+  UNION ALL
+  (SELECT r.run_key FROM {schema}.refusals f CROSS JOIN LATERAL (
+     SELECT r.run_key FROM {schema}.runs r
+     WHERE r.route = k.route AND r.refused = f.refusal AND r.rank <= $2 AND r.format <= $3
+     ORDER BY r.rank, r.run_key LIMIT $4) r
+   LIMIT $4)) c
+LIMIT $4;
+
+-- name: overdue
+-- Runs that nobody holds and whose deadline has passed; not those that are blocked, or to be cancelled already.
+SELECT r.run_key, r.deadline_at FROM {schema}.runs r
+WHERE r.deadline_at <= $1 AND r.deadline_at IS NOT NULL AND r.ended_at IS NULL AND r.worker_key IS NULL
+  AND r.status <> 7 AND NOT EXISTS (SELECT FROM {schema}.inbox i WHERE i.run_key = r.run_key AND i.kind = 1)
+ORDER BY r.deadline_at LIMIT $2;
 
 -- name: next_due
 -- When the earliest waiting run of these routes is due.

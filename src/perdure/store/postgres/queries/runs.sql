@@ -45,7 +45,8 @@ CROSS JOIN LATERAL (
   SELECT coalesce((SELECT r.run_key FROM {schema}.runs r WHERE r.namespace = n.namespace AND r.run_id = n.run_id),
                   (SELECT r.run_key FROM {schema}.runs r WHERE r.namespace = n.namespace AND r.idem = n.idem)) AS run_key
 ) found
-JOIN {schema}.run_rows v ON v.run_key = found.run_key;
+-- One by one: it is neither joined nor hashed, so no plan walks through all runs.
+CROSS JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = found.run_key LIMIT 1) v;
 
 -- name: get_run
 -- A run by its id.
@@ -66,10 +67,27 @@ WHERE status = $4 AND run_key < $1 AND (namespace = $2) IS TRUE
   AND ($5::bigint[] IS NULL OR (route = ANY ($5::bigint[])) IS TRUE)
 ORDER BY run_key DESC LIMIT $3;
 
--- name: list_runs_of_route
--- The same of one route, with any status.
+-- name: keys_of_routes
+-- The keys of the same of some routes, with any status, so that no row is read that other routes have newer ones than.
+SELECT one.run_key FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
+  SELECT r.run_key FROM {schema}.runs r WHERE r.route = k.route AND r.run_key < $2 ORDER BY r.run_key DESC LIMIT $3) one
+ORDER BY one.run_key DESC LIMIT $3;
+
+-- name: list_children
+-- The same of one parent; of some statuses or routes if any are given.
 SELECT * FROM {schema}.run_rows
-WHERE route = $4 AND run_key < $1 AND (namespace = $2) IS TRUE ORDER BY run_key DESC LIMIT $3;
+WHERE parent_key = $4 AND run_key < $1 AND (namespace = $2) IS TRUE
+  AND ($5::bigint[] IS NULL OR (status = ANY ($5::bigint[])) IS TRUE)
+  AND ($6::bigint[] IS NULL OR (route = ANY ($6::bigint[])) IS TRUE)
+ORDER BY run_key DESC LIMIT $3;
+
+-- name: find_parent
+-- The parent of a run, and what the run is called there.
+SELECT parent_key, run_id FROM {schema}.runs WHERE run_key = $1 AND parent_key IS NOT NULL;
+
+-- name: rename_run
+-- Give a run another id; parent and idempotency key go with the old one.
+UPDATE {schema}.runs SET run_id = $2, idem = NULL, parent_key = NULL WHERE run_key = $1;
 
 -- name: list_routes
 -- The routes of a workflow in a namespace.

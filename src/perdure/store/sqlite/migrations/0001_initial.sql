@@ -38,6 +38,7 @@ CREATE TABLE runs (
   rank        INTEGER,                      -- place in the order of claiming; set only while claimable
   wake_at     INTEGER,                      -- set only while it waits for a time
   awaits      TEXT,                         -- names of the signals that wake it
+  undo        TEXT,                         -- keys of the compensations that are registered: a JSON list
   deadline_at INTEGER,
   priority    INTEGER NOT NULL DEFAULT 0,
   partition   TEXT,
@@ -60,13 +61,22 @@ CREATE INDEX runs_held    ON runs (worker_key, run_key)  WHERE worker_key IS NOT
 CREATE INDEX runs_listed  ON runs (status, run_key);
 CREATE INDEX runs_routed  ON runs (route, run_key);
 CREATE INDEX runs_child   ON runs (parent_key)           WHERE parent_key IS NOT NULL;
+CREATE INDEX runs_overdue ON runs (deadline_at)          WHERE deadline_at IS NOT NULL AND ended_at IS NULL;
 CREATE UNIQUE INDEX runs_idem ON runs (namespace, idem)  WHERE idem IS NOT NULL;
+
+-- The tags in the meta of runs, for finding runs by them; a run's own are found by its meta.
+CREATE TABLE tags (
+  name    TEXT    NOT NULL,
+  value   TEXT    NOT NULL,
+  run_key INTEGER NOT NULL,
+  PRIMARY KEY (name, value, run_key)
+) STRICT, WITHOUT ROWID;
 
 -- A run as records.RunRow, in the order of its fields.
 CREATE VIEW run_rows AS
 SELECT r.run_key, r.namespace, r.run_id, r.uid, t.workflow, t.version, t.queue, r.status, r.epoch, r.worker_key,
        r.seq, r.hash, r.inbox, r.crashes, r.wake_at, r.deadline_at, r.priority, r.partition, r.parent_key,
-       r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.route
+       r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.undo, r.route
 FROM runs r CROSS JOIN routes t ON t.route = r.route;
 
 -- The log: append-only, the truth. A rowid table without further indexes, columns in the order of records.Event.
@@ -92,7 +102,8 @@ CREATE TABLE artifact_uses (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX artifact_uses_hash ON artifact_uses (hash);
 
--- News from outside for a run; a row is deleted when an event of the run has consumed it.
+-- News from outside for a run. What an event of the run has consumed is deleted; with a dedup key it is kept as kind 0,
+-- without its payload, until the run has completed.
 CREATE TABLE inbox (
   inbox_key INTEGER PRIMARY KEY AUTOINCREMENT,
   run_key   INTEGER NOT NULL,
@@ -103,8 +114,61 @@ CREATE TABLE inbox (
   sent_at   INTEGER NOT NULL,
   dedup     TEXT
 ) STRICT;
-CREATE INDEX inbox_run ON inbox (run_key, inbox_key);
+CREATE INDEX inbox_run ON inbox (run_key, kind, inbox_key);
 CREATE UNIQUE INDEX inbox_dedup ON inbox (run_key, name, dedup) WHERE dedup IS NOT NULL;
+
+-- Recurring runs. A schedule that is removed keeps its row, for the watermark: no occurrence is ever decided twice.
+CREATE TABLE schedules (
+  schedule_key INTEGER PRIMARY KEY,
+  namespace    TEXT    NOT NULL,
+  name         TEXT    NOT NULL,
+  route        INTEGER NOT NULL REFERENCES routes,
+  state        INTEGER NOT NULL,             -- 1: active, 2: paused, 3: removed
+  change       INTEGER NOT NULL,             -- rises with every change
+  token        BLOB    NOT NULL,             -- of whoever made the last one
+  revision     INTEGER NOT NULL,
+  build        TEXT    NOT NULL,             -- of whoever defined it, and when that was opened
+  since        INTEGER NOT NULL,
+  created_at   INTEGER NOT NULL,
+  watermark    INTEGER NOT NULL,             -- occurrences up to here are decided
+  next_at      INTEGER,                      -- set only while it fires
+  cadence      BLOB    NOT NULL,
+  policy       BLOB    NOT NULL,
+  origin       BLOB    NOT NULL,
+  codec        INTEGER NOT NULL,
+  payload      BLOB    NOT NULL,
+  waiting      TEXT    NOT NULL,             -- occurrences that wait for earlier runs to end: a JSON list
+  active       TEXT    NOT NULL,             -- ids of runs that may not have ended: a JSON list
+  recorded     INTEGER NOT NULL,             -- records of occurrences ever made
+  fault        TEXT,                         -- why it could not be fired
+  UNIQUE (namespace, name)
+) STRICT;
+CREATE INDEX schedules_due     ON schedules (route, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX schedules_waiting ON schedules (route)          WHERE state = 1 AND waiting <> '[]';
+
+-- A schedule as schedules.ScheduleRow, in the order of its fields.
+CREATE VIEW schedule_rows AS
+SELECT s.schedule_key, s.namespace, s.name, t.workflow, t.version, t.queue, s.state, s.change, s.token, s.revision,
+       s.build, s.since, s.created_at, s.watermark, s.next_at, s.cadence, s.policy, s.origin, s.codec, s.payload,
+       s.waiting,
+       (SELECT json_group_array(r.run_id) FROM json_each(s.active) j
+        CROSS JOIN runs r ON r.namespace = s.namespace AND r.run_id = j.value WHERE r.status < 8) AS active,
+       s.recorded, s.fault, s.route
+FROM schedules s CROSS JOIN routes t ON t.route = s.route;
+
+-- What became of a schedule's latest occurrences; those skipped for one reason share a row.
+CREATE TABLE occurrences (
+  schedule_key INTEGER NOT NULL,
+  number       INTEGER NOT NULL,
+  kind         INTEGER NOT NULL,             -- 1: started, 2: skipped, 3: triggered
+  first        INTEGER NOT NULL,
+  last         INTEGER NOT NULL,
+  times        INTEGER NOT NULL,
+  at           INTEGER NOT NULL,
+  run_id       TEXT,
+  reason       TEXT,
+  PRIMARY KEY (schedule_key, number)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE workers (
   worker_key  INTEGER PRIMARY KEY,

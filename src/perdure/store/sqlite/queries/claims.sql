@@ -76,9 +76,29 @@ SELECT run_key, epoch FROM runs WHERE worker_key = ?1;
 SELECT run_key, epoch, seq, crashes FROM runs WHERE worker_key = ?1 ORDER BY run_key;
 
 -- name: release
--- Give a run back: claimable at once, still running.
-UPDATE runs SET worker_key = NULL, epoch = ?2, seq = ?3, hash = ?4, crashes = ?5, rank = created_at - priority * ?6
+-- Give a run back: claimable at once (first of all, at rank ?7, if it is to be cancelled), still running.
+UPDATE runs SET worker_key = NULL, epoch = ?2, seq = ?3, hash = ?4, crashes = ?5,
+                rank = CASE WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.run_key = ?1 AND i.kind = 1) THEN ?7
+                            ELSE created_at - priority * ?6 END
 WHERE run_key = ?1;
+
+-- name: urgent
+-- The first runs of one route that are to be cancelled by whoever claims them.
+SELECT run_key FROM runs
+WHERE route = ?1 AND rank <= ?2 AND refused IS NULL AND format <= ?3
+ORDER BY rank, run_key LIMIT ?4;
+
+-- name: overdue
+-- Runs that nobody holds and whose deadline has passed; not those that are blocked, or to be cancelled already.
+SELECT run_key, deadline_at FROM runs r
+WHERE deadline_at <= ?1 AND deadline_at IS NOT NULL AND ended_at IS NULL AND worker_key IS NULL AND status <> 7
+  AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.run_key = r.run_key AND i.kind = 1)
+ORDER BY deadline_at LIMIT ?2;
+
+-- name: urgent_refused
+-- The same of those that builds have refused, whichever these are.
+SELECT r.run_key FROM refusals f CROSS JOIN runs r ON r.refused = f.refusal
+WHERE r.route = ?1 AND r.rank <= ?2 AND r.format <= ?3 LIMIT ?4;
 
 -- name: next_due
 -- When the earliest waiting run of these routes (a JSON list) is due.

@@ -22,8 +22,9 @@ SELECT seq, at, hash FROM events WHERE run_key = ?1 ORDER BY seq DESC LIMIT 1;
 SELECT seq, epoch, hash FROM events WHERE run_key = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq;
 
 -- name: has_progress
--- Whether a run got anywhere after a seq: claims (2), started steps (3) and reclaims (23) are no progress.
-SELECT EXISTS (SELECT 1 FROM events WHERE run_key = ?1 AND seq > ?2 AND kind NOT IN (2, 3, 23));
+-- Whether a run got anywhere after a seq: claims (2), started steps (3), what their bodies reported (13) and emitted (25)
+-- before they ended, and reclaims (23) are no progress.
+SELECT EXISTS (SELECT 1 FROM events WHERE run_key = ?1 AND seq > ?2 AND kind NOT IN (2, 3, 13, 23, 25));
 
 -- name: keep_artifact
 -- Keep an artifact under its hash, once.

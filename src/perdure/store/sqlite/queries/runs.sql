@@ -45,9 +45,25 @@ WHERE status = ?4 AND run_key < ?1 AND +namespace = ?2
   AND (?5 IS NULL OR route IN (SELECT value FROM json_each(?5)))
 ORDER BY run_key DESC LIMIT ?3;
 
--- name: list_runs_of_route
--- The same of one route, with any status.
-SELECT * FROM run_rows WHERE route = ?4 AND run_key < ?1 AND +namespace = ?2 ORDER BY run_key DESC LIMIT ?3;
+-- name: keys_of_route
+-- The keys of the same of one route, with any status, so that no row is read that other routes have newer ones than.
+SELECT run_key FROM runs WHERE route = ?1 AND run_key < ?2 ORDER BY run_key DESC LIMIT ?3;
+
+-- name: list_children
+-- The same of one parent; of some statuses or routes (JSON lists) if any are given.
+SELECT * FROM run_rows
+WHERE parent_key = ?4 AND run_key < ?1 AND +namespace = ?2
+  AND (?5 IS NULL OR +status IN (SELECT value FROM json_each(?5)))
+  AND (?6 IS NULL OR +route IN (SELECT value FROM json_each(?6)))
+ORDER BY run_key DESC LIMIT ?3;
+
+-- name: find_parent
+-- The parent of a run, and what the run is called there.
+SELECT parent_key, run_id FROM runs WHERE run_key = ?1 AND parent_key IS NOT NULL;
+
+-- name: rename_run
+-- Give a run another id; parent and idempotency key go with the old one.
+UPDATE runs SET run_id = ?2, idem = NULL, parent_key = NULL WHERE run_key = ?1;
 
 -- name: list_routes
 -- The routes of a workflow in a namespace.
