@@ -44,7 +44,7 @@ test: $(DEV) ## Everything that must hold: make check, then the tests
 	@PERDURE_TEST_POSTGRES_VERSION=16 $(PYTEST) -m 'postgres and not crash' $(STORES)
 
 .PHONY: storm
-storm: $(DEV) bouncer $(PYTHONS) ## The tests with every cut and many kills, on both servers: takes an hour
+storm: $(DEV) bouncer $(PYTHONS) ## The tests with every cut and many kills, on both servers: takes long
 	@PERDURE_STORM=1 $(PYTEST)
 	@PERDURE_STORM=1 PERDURE_TEST_POSTGRES_VERSION=16 $(PYTEST) -m postgres
 

@@ -209,7 +209,7 @@ class Client(ScheduleClient):
                 if retry:
                     await operations.resume_failed(row)
                 if worker is not None:
-                    worker.want(row.run_key)
+                    worker.want(row)
         return await self._handle(workflow, row).result()
 
     def _check_version(self, row: RunRow, workflow: Workflow[Any, Any]) -> None:

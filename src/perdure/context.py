@@ -88,7 +88,16 @@ class ContextLogger(logging.LoggerAdapter[logging.Logger]):
 # -- what a step sees -----------------------------------------------------------------------------
 
 
-MISSING: Final[Any] = object()
+class _Missing:
+    """The type of ``MISSING``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final[Any] = _Missing()
 """No default was given."""
 
 

@@ -101,6 +101,12 @@ class NotSerializable(PerdureError):
     code = "not_serializable"
 
 
+class InvalidValue(PerdureError):
+    """An input or a message is not of the type that is annotated; fields: path, type."""
+
+    code = "invalid_value"
+
+
 class Undecodable(PerdureError):
     """Stored bytes do not decode under today's type; fields: type."""
 

@@ -87,6 +87,13 @@ def _choose(found: list[Workflow[Any, Any]], row: RunRow, file: str, where: dict
     )
 
 
+def loaded_code(row: RunRow, created: Event) -> Workflow[Any, Any] | None:
+    """Return the code of a run if the module that its log names is loaded in this process and has it; loads nothing."""
+    module = sys.modules.get(payloads.fields(created.args).get("module") or "")
+    wanted = row.workflow, row.version
+    return next((one for one in workflows_of(module) if (one.name, one.version) == wanted), None)
+
+
 def workflows_of(module: object) -> list[Workflow[Any, Any]]:
     """Return all workflows that a module (or a class) has at its top level, also those that it imports."""
     names = getattr(module, "__dict__", {})
@@ -132,4 +139,4 @@ def load_script(path: Path) -> ModuleType:
     return module
 
 
-__all__ = ["Code", "find_code", "find_in", "load_script", "workflows_of"]
+__all__ = ["Code", "find_code", "find_in", "load_script", "loaded_code", "workflows_of"]

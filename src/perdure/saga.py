@@ -11,6 +11,8 @@ from perdure.steps import Step, fiber_for_blocking, run_for_coroutine
 from perdure.workflow import Workflow
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from perdure.protocols import Fiber, SagaLike
 
 P = ParamSpec("P")
@@ -120,7 +122,7 @@ class SyncSaga:
             fiber.wait(lambda: block.leave(error))
 
 
-def saga() -> _AsyncSaga:
+def saga() -> AbstractAsyncContextManager[Undo, None]:
     """Undo what a workflow has done if it fails or is cancelled half-way.
 
     ``async with saga() as undo:`` is a block; in it ``undo.push(refund, order)`` registers a compensation: a step with

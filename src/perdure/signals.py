@@ -77,7 +77,7 @@ def message(signal: Signal[Any] | str, value: object, idempotency_key: str | Non
     else:
         raise DefinitionError(f"{signal!r} is no signal and no name of one", advice="give Signal[…](name) or its name")
     dedup = None if idempotency_key is None else valid_run_id(idempotency_key, "idempotency key")
-    kept, stored, artifact = payloads.pack(codec.encode_only(value, f"signal {name!r}"))
+    kept, stored, artifact = payloads.pack(codec.encode(codec.admit(value, f"signal {name!r}"), f"signal {name!r}"))
     return Message(
         InboxKind.SIGNAL,
         name=name,

@@ -20,10 +20,11 @@ from perdure.errors import ColourError, NotInRun
 from perdure.here import run
 from perdure.model.durations import seconds
 from perdure.portal import Portal
-from perdure.saga import SyncSaga
+from perdure.saga import SyncSaga, Undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from pathlib import Path
     from typing import Self, Unpack
@@ -159,7 +160,7 @@ async def _wait(tasks: list[asyncio.Task[Any]], timeout: float | None, return_wh
         await asyncio.wait(tasks, timeout=timeout, return_when=return_when)
 
 
-def saga() -> SyncSaga:
+def saga() -> AbstractContextManager[Undo, None]:
     """Undo what a sync workflow has done if it fails or is cancelled half-way.
 
     ``with saga() as undo:`` is a block; see ``perdure.saga``.

@@ -160,7 +160,10 @@ class Waiters:
             try:
                 return await self._next_end(handle, workflow, operations)
             except Continued:
-                handle.run_key = None
+                ended, row = handle.run_key, await operations.row(handle.run_id)
+                if row.run_key == ended:  # the id is that of a former life, <id>~<number>
+                    row = await operations.row(handle.run_id.rpartition("~")[0])
+                handle.run_key = row.run_key
             except WentOn:
                 continue  # resumed, between its end and the look at it
 

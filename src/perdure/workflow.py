@@ -110,6 +110,15 @@ class Workflow(Decorated, Generic[InputT, R_co]):
         """Encoding of the input, by its annotation; of None if the workflow takes none."""
         return value_codec(self._hints.parameters[0].hint if self.takes_input else type(None), self._upcast)
 
+    def encode_input(self, value: object) -> bytes:
+        """Return an input that somebody gives, checked against its annotation, as it is stored.
+
+        Raises:
+            InvalidValue: it is not of that type.
+            NotSerializable: it cannot be stored exactly.
+        """
+        return self.input.encode(self.input.admit(value, "input"), "input")
+
     @cached_property
     def output(self) -> ValueCodec:
         """Encoding of the result, by the function's return annotation."""

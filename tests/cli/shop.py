@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from perdure import INJECTED, Engine, Retry, StepContext, emit, parallel, sleep, step, workflow
+from perdure import INJECTED, Engine, Retry, StepContext, emit, parallel, saga, sleep, step, workflow
 
 
 class Order(BaseModel):
@@ -85,6 +85,25 @@ async def nap(order: Order) -> str:
     payment = await charge(order)
     await sleep(timedelta(days=14))
     return payment
+
+
+@step
+async def give_back(order: Order) -> None:
+    leave(f"give back {order.id}")
+    if order.amount == 13 and not done("mended"):
+        raise Rejected("the till is closed")
+
+
+@workflow(deadline="9d")
+async def bundle(order: Order) -> str:
+    async with saga() as undo:
+        undo.push(give_back, order)
+        payment = await charge(order)
+        if order.amount == 0:
+            await sleep(timedelta(days=14))
+        undo.push(give_back.with_options(key="last"), Order(id="last"))
+        await check(Order(id=order.id, amount=101))
+        return payment
 
 
 @workflow

@@ -11,7 +11,7 @@ from typing import Any
 
 from perdure import INJECTED, Failure, Retry, Signal, StepContext, emit, parallel, saga, sleep, step, workflow
 from perdure.workflow import Workflow
-from tests.crash import outcomes
+from tests.crash import outcomes, vocabulary
 from tests.crash.ledger import Ledger
 
 
@@ -515,5 +515,6 @@ WORKFLOWS: list[Workflow[Any, Any]] = [
     gives_text,
     raises_text,
     *outcomes.WORKFLOWS,
+    *vocabulary.WORKFLOWS,
 ]
 BY_NAME = {one.name: one for one in WORKFLOWS}

@@ -88,8 +88,10 @@ def test_the_same_call_resumes_a_run_whose_process_died_at_any_named_point(
             assert said[-1] == repr(journey_result(1)), f"{point} {n}: {said}"
             check(crew, f"{point} {n}")
             crew.close()
-    # How often a run claims and commits depends on what happens to share a batch, so the last of those may not come.
-    certain = [(point, n) for point, n in survived if n == 1 or point not in GROUPED]
+    # How often a run commits depends on what happens to share a batch, so the last of those may not come; and a run
+    # that is held from the beginning to the end is never claimed at all.
+    always = {(points.COMMIT, 1), (points.COMMITTED, 1)}
+    certain = [(point, n) for point, n in survived if point not in GROUPED or (point, n) in always]
     assert certain == []
     assert len(survived) < len(cases) / 2
     print(f"{len(cases) - len(survived)} kills at {len(cases)} points: {seen}")

@@ -23,7 +23,9 @@ WIDTH = 100
 GROUPS = {
     "Define": "step workflow Retry RetryAfter volatile",
     "Run": "run arun Engine Handle Runs Tally Status",
-    "In a workflow": "parallel map sleep sleep_until patched now random uuid4 is_replaying run_context RunContext",
+    "In a workflow": "parallel map sleep sleep_until Signal Child continue_as_new patched now random uuid4 "
+    "is_replaying run_context RunContext",
+    "Undo": "saga Undo Failure",
     "Recur": "ScheduleHandle ScheduleView OccurrenceView",
     "In a step": "step_context StepContext INJECTED",
     "Watch": "Stream Emitted emit Hooks Notice WorkerNotice",
@@ -40,13 +42,13 @@ TOLD = {
     "be resumed).",
     "errors": "Every error class. They are listed, with what to do about each, in [errors](errors.md).",
     "sync": "What a sync workflow writes instead of `await`, and the blocking `Engine`; see "
-    "[write sync code](../how-to/sync-code.md). It has `run`, `sleep`, `parallel`, `submit`, `wait`, `Engine` and "
-    "`Handle`.",
+    "[write sync code](../how-to/sync-code.md). It has `run`, `sleep`, `parallel`, `receive`, `saga`, `submit`, "
+    "`wait`, `Engine` and `Handle`.",
     "volatile": "Marks parameters of steps that may differ on replay: `trace: Annotated[str, volatile]`. They are "
     "recorded, and never compared.",
 }
 _MADE_HERE = (
-    "Handle", "StepContext", "RunContext", "Emitted", "Notice", "WorkerNotice", "Hooks",
+    "Child", "Undo", "Failure", "Handle", "StepContext", "RunContext", "Emitted", "Notice", "WorkerNotice", "Hooks",
     "ScheduleHandle", "ScheduleView", "OccurrenceView", "Runs", "Tally",
 )  # fmt: skip
 INTERNAL = {name: {"__init__"} for name in _MADE_HERE}

@@ -11,8 +11,8 @@ from perdure import Child, Signal, workflow
 from perdure.errors import (
     DefinitionError,
     DuplicateName,
+    InvalidValue,
     NotAwaited,
-    NotSerializable,
     RunCancelled,
     RunConflict,
     RunFailed,
@@ -348,7 +348,7 @@ async def test_a_workflow_may_be_its_own_child(path, desk):
     ("run", "error"),
     [
         (forgetful, NotAwaited),
-        (wrong_input, NotSerializable),
+        (wrong_input, InvalidValue),
         (too_much, DefinitionError),
         (same_key_twice, DuplicateName),
         (same_id_twice, DuplicateName),
@@ -403,3 +403,20 @@ async def test_an_exception_that_cannot_be_rebuilt_is_told_as_it_was(path):
 
     async with engine_at(path, raises, wonders) as engine:
         assert "here" in await engine.run(wonders)
+
+
+def test_the_same_call_goes_on_with_children_that_wait_for_their_code(new_store, desk):
+    """Nobody who is there now has ever executed their parents, which do not run before the children have ended."""
+    store = new_store()
+
+    async def begun_and_left() -> None:
+        async with engine_at(store, grandparent, desk=desk) as engine:
+            await engine.enqueue(grandparent, "a", run_id="r")
+            while (await engine.get("r").row()).status is not Status.WAITING:
+                await asyncio.sleep(0)
+        async with engine_at(store, parent, desk=desk) as engine:
+            while Status.WAITING not in [row.status async for row in engine.runs(workflow=parent)]:
+                await asyncio.sleep(0)
+
+    asyncio.run(begun_and_left())
+    assert perdure.run(grandparent, "a", run_id="r", store=store, tools=desk) == "<a>none"

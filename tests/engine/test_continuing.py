@@ -8,7 +8,7 @@ import pytest
 
 import perdure
 from perdure import Engine, Signal, continue_as_new, workflow
-from perdure.errors import NotInRun, NotSerializable, RunCancelled
+from perdure.errors import InvalidValue, NotInRun, RunCancelled, RunConflict
 from perdure.model.records import Kind, Status
 from tests.engine.desk import PATIENCE, engine_at, in_loop, log_of, work
 
@@ -104,6 +104,30 @@ def test_a_run_here_and_now_goes_on_until_the_last_one(new_store, desk):
 
 
 @in_loop
+async def test_the_call_that_began_it_finds_it_whichever_life_it_is_in(path, desk):
+    async with engine_at(path, *ALL, desk=desk) as engine:
+        handle = await engine.enqueue(counts, 100, run_id="r")
+        await handle.signal(tick, 1)
+        await handle.signal(tick, 1)
+        while engine._store.get_run("r~1") is None:
+            await asyncio.sleep(0)
+        assert (await engine.enqueue(counts, 100, run_id="r")).run_id == "r"
+        waiting = asyncio.ensure_future(engine.run(counts, 100, run_id="r"))
+        with pytest.raises(RunConflict, match="another input"):
+            await engine.enqueue(counts, 7, run_id="r")
+        await handle.signal(tick, 0)
+        assert await waiting == 102
+
+
+@in_loop
+async def test_the_result_of_a_former_life_is_that_of_the_last_one(path, desk):
+    async with engine_at(path, *ALL, desk=desk) as engine:
+        assert await engine.run(counts_down, 2, run_id="r~0") == "r~0"
+        results = [await engine.get(life).result(timeout=PATIENCE) for life in ("r~0~1", "r~0~2", "r~0")]
+        assert results == ["r~0"] * 3
+
+
+@in_loop
 async def test_a_cancel_reaches_whichever_run_has_the_id(path, desk):
     async with engine_at(path, *ALL, desk=desk) as engine:
         handle = await engine.enqueue(counts, 0, run_id="r")
@@ -120,7 +144,7 @@ async def test_a_cancel_reaches_whichever_run_has_the_id(path, desk):
 async def test_what_cannot_be_stored_is_refused_and_what_is_left_running_is_cancelled(path, desk):
     desk.hold("branch")
     async with engine_at(path, *ALL, desk=desk) as engine:
-        with pytest.raises(NotSerializable):
+        with pytest.raises(InvalidValue):
             await engine.run(never_settles)
         assert await engine.run(leaves_a_branch, 1, run_id="r") == 0
         cancelled = [event.key for event in await log_of(engine, "r~1") if event.kind == Kind.STEP_CANCELLED]

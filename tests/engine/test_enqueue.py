@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from perdure.errors import DefinitionError, EngineNotOpen, NotSerializable, RunConflict, UnknownWorkflow
+from perdure.errors import DefinitionError, EngineNotOpen, InvalidValue, RunConflict, UnknownWorkflow
 from perdure.model import payloads
 from perdure.model.records import Status
-from tests.engine.desk import ORDER, Order, chore, engine_at, errand, in_loop, job
+from tests.engine.desk import ORDER, RECEIPT, Order, chore, engine_at, errand, in_loop, job
 
 
 @pytest.mark.parametrize("delay", ["1h", 3600, timedelta(hours=1)])
@@ -114,9 +114,9 @@ async def test_what_is_no_workflow_or_no_input_is_refused(path):
                 await act(lambda: 1)
             with pytest.raises(DefinitionError, match="takes no input"):
                 await act(chore, 1)
-            with pytest.raises(NotSerializable):
+            with pytest.raises(InvalidValue):
                 await act(errand, {"id": object()})
-        with pytest.raises(NotSerializable):
+        with pytest.raises(InvalidValue):
             await engine.enqueue_many(errand, [ORDER, object()])
         with pytest.raises(UnknownWorkflow):
             await engine.run(chore)
@@ -160,3 +160,14 @@ async def test_many_that_contradict_themselves_or_the_store_are_refused(path, cl
         assert "b" in rows
     with pytest.raises(EngineNotOpen):
         await client.enqueue_many(job, [])
+
+
+@in_loop
+async def test_an_input_is_validated_and_what_that_makes_of_it_is_stored(path, desk):
+    async with engine_at(path, errand, job, desk=desk) as engine:
+        assert await engine.run(errand, {"id": "42"}, run_id="r") == RECEIPT
+        assert await engine.run(errand, ORDER, run_id="r") == RECEIPT  # the very same input
+        with pytest.raises(InvalidValue, match="naps"):
+            await engine.run(errand, {"id": "42", "naps": "perhaps"})
+        with pytest.raises(InvalidValue, match="input is not of type int"):
+            await engine.enqueue(job, "many")

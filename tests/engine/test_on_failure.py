@@ -101,6 +101,7 @@ async def test_it_is_not_called_when_the_run_is_cancelled_or_blocked(path, desk)
         with pytest.raises(RunBlocked):
             await engine.run(told, ["b"])
         assert desk.told == []
+        assert desk.did == ["book a", "unbook a", "book b", "unbook b"]
 
 
 FAILING = [

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from perdure import INJECTED, RunContext, sleep, sync, workflow
-from perdure.errors import DefinitionError, NotSerializable, ScheduleNotFound
+from perdure.errors import DefinitionError, InvalidValue, ScheduleNotFound
 from perdure.model.records import Status
 from perdure.testing import ManualClock
 from tests.engine.desk import chore, engine_at, in_loop, job, until, work
@@ -447,7 +447,7 @@ async def test_what_is_wrong_is_said_at_once_and_nothing_is_written(path, clock)
             await client.schedule(stamp, "input", every="1h")
         with pytest.raises(DefinitionError):
             await client.schedule(stamp.fn, every="1h")
-        with pytest.raises(NotSerializable):
+        with pytest.raises(InvalidValue):
             await client.schedule(job, object(), every="1h")
         assert [view async for view in client.schedules()] == []
 

@@ -12,8 +12,8 @@ from perdure import Engine, Signal, workflow
 from perdure.errors import (
     ColourError,
     DefinitionError,
+    InvalidValue,
     NotInRun,
-    NotSerializable,
     RunNotFound,
     SignalTimeout,
     WrongState,
@@ -311,7 +311,7 @@ async def test_an_approval_with_reminders_goes_on_for_days(path, desk, clock):
 async def test_the_message_is_checked_before_it_is_sent(path, desk):
     async with engine_at(path, *ALL, desk=desk) as engine:
         handle = await engine.enqueue(waits, run_id="r")
-        with pytest.raises(NotSerializable):
+        with pytest.raises(InvalidValue, match="signal 'approved' is not of type"):
             await handle.signal(approved, "yes")
         with pytest.raises(DefinitionError, match="is no signal"):
             await handle.signal(7, "yes")

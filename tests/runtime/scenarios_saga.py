@@ -116,6 +116,18 @@ async def ask() -> None:
 
 
 @scenario
+async def saga_cancelled_at_its_end():
+    """The cancel is on its way when the block, and with it the run, ends well."""
+    noted = trace()
+    async with saga() as undo:
+        for part in ("seat", "bed"):
+            undo.push(undo_work, part)
+            noted.append(await work(part))
+        undo.push(undo_twice, "cancel")
+        await cancel_me()
+
+
+@scenario
 async def saga_timed_out():
     """A timeout strikes, wherever the branch is by then."""
     noted = trace()

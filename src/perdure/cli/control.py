@@ -13,7 +13,8 @@ from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, live_workers, operate, take_all_back, take_back
 from perdure.cli.options import debug_option, json_option, print_json, store_option
 from perdure.model.records import Status
-from perdure.operations import CANCELLABLE, RESUMABLE, codeless
+from perdure.operations import CANCELLABLE, RESUMABLE
+from perdure.store.protocol import Route
 
 if TYPE_CHECKING:
     from perdure.model.records import RunRow
@@ -66,24 +67,24 @@ def cancel(  # noqa: PLR0913 - the command's options
         take_back(opened, found)
         made = operate(opened, lambda operations: operations.cancel(found.run_id, reason, force=force))
         row = find_run(opened, run)
-        is_codeless = row.run_key in codeless(opened, [row])
+        is_served = Route(row.workflow, row.version, row.queue, row.namespace) in opened.served()
     if as_json:
-        print_json(describe.row(row, codeless=is_codeless))
+        print_json(describe.row(row))
     elif made is Status.CANCELLED:
         say(f"run {run} is cancelled")
     else:
-        say(*_asked(row, is_codeless=is_codeless))
+        say(*_asked(row, is_served=is_served))
     return Exit.OK
 
 
-def _asked(row: RunRow, *, is_codeless: bool) -> tuple[str, str]:
+def _asked(row: RunRow, *, is_served: bool) -> tuple[str, str]:
     """Say what becomes of a run that is asked to end, and what to do if that is not enough."""
     asked = f"run {row.run_id} is asked to cancel"
     left = ", ".join(describe.undo(row))
     force = "--force ends it at once, and leaves that undone"
     if row.status is Status.BLOCKED:
         return f"{asked}: it is blocked, and has to undo {left} when it is resumed", force
-    if left and is_codeless:
+    if left and not is_served and row.worker_key is None:
         return f"{asked}: it has to undo {left}, and waits for a worker with the code of {row.workflow}", force
     return f"{asked}; it cleans up and ends", ""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
-from perdure.errors import NotSerializable, Undecodable
+from perdure.errors import InvalidValue, NotSerializable, Undecodable
 from perdure.model.classes import type_name
 from perdure.model.equality import same
 from perdure.model.tagged import BIG, MARK, dumps
@@ -38,12 +38,13 @@ class ValueCodec:
         hint: the annotation; ``Any`` if there is none.
     """
 
-    __slots__ = ("_scalars", "_typed", "_untyped", "hint")
+    __slots__ = ("_adapter", "_scalars", "_typed", "_untyped", "hint")
 
     def __init__(self, hint: Any = Any) -> None:
         self.hint = hint
         self._untyped = hint is Any or hint is object
         self._scalars = _taken_as_they_are(hint)
+        self._adapter: TypeAdapter[Any] | None = None
         self._typed: tuple[Callable[..., bytes], Callable[..., Any]] | None = None
 
     def encode(self, value: Any, at: str = "$") -> bytes:
@@ -111,21 +112,28 @@ class ValueCodec:
             name = type_name(self.hint)
             raise Undecodable(f"stored value does not fit {name}: {error}", type=name, advice=_ADVICE) from error
 
-    def encode_only(self, value: Any, at: str = "$") -> bytes:
-        """Return a value as bytes if it is of the annotation's type, whoever is to read it.
+    def admit(self, value: Any, at: str = "$") -> Any:
+        """Return a value that somebody gives as the annotation's type has it: validated, and made so if need be.
+
+        As pydantic does it: a dict becomes a model, "5" an int. Without an annotation every value is admitted.
 
         Raises:
-            NotSerializable: it is not, or it would not come back as it is.
+            InvalidValue: it is not of that type; fields path and type.
         """
-        misfit = self._misfit(value)
-        if misfit is not None:
-            raise NotSerializable(
-                f"{at} is not of type {type_name(self.hint)}: {misfit}",
+        if type(value) in self._scalars or self._untyped or (self._typed or self._build()) is None:
+            return value
+        assert self._adapter is not None
+        try:
+            return self._adapter.validate_python(value)
+        except Exception as error:
+            # Validators are users' code and may raise anything.
+            name = type_name(self.hint)
+            raise InvalidValue(
+                f"{at} is not of type {name}: {error}",
                 path=at,
-                type=type_name(type(value)),
-                advice="nothing was stored; give what the type says",
-            )
-        return self.encode(value, at)
+                type=name,
+                advice="nothing was stored; give what the annotation says",
+            ) from error
 
     def decode_only(self, data: bytes) -> Any:
         """Return the value that bytes stand for, if it is of the annotation's type, whoever wrote it.
@@ -134,20 +142,13 @@ class ValueCodec:
             Undecodable: they do not fit it.
         """
         value = self.decode(data)
-        if data[:1] == b" " and (misfit := self._misfit(value)) is not None:
-            name = type_name(self.hint)
-            raise Undecodable(f"stored value does not fit {name}: {misfit}", type=name, advice=_ADVICE)
-        return value
-
-    def _misfit(self, value: Any) -> str | None:
-        """Why a value is not of the annotation's type; None if it is, or there is no telling."""
-        if self._untyped or self._build() is None:
-            return None
+        if data[:1] != b" ":
+            return value
         try:
-            TypeAdapter(self.hint).validate_python(value, strict=True)
-        except Exception as error:  # noqa: BLE001 - validators are users' code
-            return str(error)
-        return None
+            return self.admit(value)
+        except InvalidValue as misfit:
+            name = type_name(self.hint)
+            raise Undecodable(f"stored value does not fit: {misfit.message}", type=name, advice=_ADVICE) from misfit
 
     def _build(self) -> tuple[Callable[..., bytes], Callable[..., Any]] | None:
         if self._untyped:
@@ -157,7 +158,7 @@ class ValueCodec:
             read = adapter.validator.validate_json
             if _may_have_aliases(adapter):  # otherwise there is nothing to choose, and asking takes its time
                 read = partial(read, by_alias=True, by_name=True)
-            self._typed = adapter.serializer.to_json, read
+            self._adapter, self._typed = adapter, (adapter.serializer.to_json, read)
         except (PydanticUndefinedAnnotation, NameError):
             return None  # something in it is not defined yet, and may be next time
         except PydanticUserError as error:

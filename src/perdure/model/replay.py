@@ -76,6 +76,7 @@ class Replay:
         claims: what the claims say of who executed the run, and of the code.
         progress: by key, what the attempts at a step recorded last of how far they were.
         emitted: keys of the values that the run's own code has emitted.
+        delivered: how many recorded outcomes have been delivered.
         children: by key, what is recorded of children that were started and that nobody has asked for.
         superseded: keys whose recorded ends a resume has set aside.
         sent: keys of the messages that were sent to other runs.
@@ -94,6 +95,7 @@ class Replay:
         "cancelled",
         "children",
         "claims",
+        "delivered",
         "emitted",
         "failures",
         "late",
@@ -111,6 +113,7 @@ class Replay:
     def __init__(self, events: Iterable[Event]) -> None:
         self._outcomes: list[Event] = []
         self._position = 0
+        self.delivered = 0
         self.by_key: dict[str, Event] = {}
         self.late: dict[str, Event] = {}
         self.attempts: dict[str, Attempts] = {}
@@ -253,11 +256,6 @@ class Replay:
         return self.started_at + sum(pause for resumed, pause in self.pauses if resumed <= seq)
 
     @property
-    def delivered(self) -> int:
-        """How many recorded outcomes have been delivered."""
-        return self._position - len(self.late)
-
-    @property
     def done(self) -> bool:
         """Whether every recorded outcome that was asked for has been delivered."""
         return self._position >= len(self._outcomes)
@@ -269,6 +267,7 @@ class Replay:
                 if late in calls or late in timers:
                     del self.late[late]
                     self.by_key.pop(late, None)
+                    self.delivered += 1
                     return event
         outcomes = self._outcomes
         while self._position < len(outcomes):
@@ -276,9 +275,11 @@ class Replay:
             self._position += 1
             key = event.key
             if key is None:
+                self.delivered += 1
                 return event
             if key in calls or key in timers:
                 self.by_key.pop(key, None)
+                self.delivered += 1
                 return event
             self.late[key] = event
         return None
@@ -286,6 +287,7 @@ class Replay:
     def put_back(self) -> None:
         """Undo the last ``next``: that outcome is not due yet."""
         self._position -= 1
+        self.delivered -= 1
 
     def moved(self, key: str) -> list[Event]:
         """Recorded outcomes nobody has asked for, of steps with the same name as ``key``'s."""

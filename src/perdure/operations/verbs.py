@@ -109,7 +109,7 @@ class Operations:
         run_id = ids.run_id(now, os.urandom) if start.run_id is None else ids.valid_run_id(start.run_id)
         if not workflow.takes_input and value is not None:
             raise DefinitionError(f"{workflow.name} takes no input", advice=f"start it without one, not with {value!r}")
-        data = workflow.input.encode(value, "input")
+        data = workflow.encode_input(value)
         codec, stored, artifact = payloads.pack(data)
         if isinstance(start.priority, bool) or not isinstance(start.priority, int) or abs(start.priority) > 1000:  # noqa: PLR2004
             raise DefinitionError(f"a priority is a whole number from -1000 to 1000, not {start.priority!r}")
@@ -188,13 +188,9 @@ class Operations:
         first = (await self.call(lambda: self.store.read_events(row.run_key, 0, 1)))[0]
         recorded = payloads.unpack(first, self.store.get_artifact)
         found = new.artifacts[0].data if new.artifacts else new.payload
-        if recorded == found:
-            return
-        try:
-            same = workflow.input.encode(workflow.input.decode(recorded)) == found
-        except PerdureError:
-            same = False
-        if not same:
+        if not _same_input(recorded, found, workflow):
+            if payloads.generation(first) > 1 and await self._began_with(row, found, workflow):
+                return
             raise RunConflict(
                 f"run {run_id!r} was created with another input\n"
                 f"  recorded: {_shown(recorded)}\n  found:    {_shown(found)}",
@@ -203,6 +199,14 @@ class Operations:
                 found=_shown(found),
                 advice="use another run id for another input; the recorded run goes on unchanged",
             )
+
+    async def _began_with(self, row: RunRow, found: bytes, workflow: Workflow[Any, Any]) -> bool:
+        """Whether a run that goes on as a new one had this input at first, or nobody knows any more which it had."""
+        oldest = await self.call(lambda: self.store.get_run(f"{row.run_id}~1", row.namespace))
+        if oldest is None:
+            return True
+        first = (await self.call(lambda: self.store.read_events(oldest.run_key, 0, 1)))[0]
+        return _same_input(payloads.unpack(first, self.store.get_artifact), found, workflow)
 
     # -- reading
 
@@ -435,6 +439,16 @@ def _run_failed(error: StepFailed, run_id: str) -> RunFailed:
     for note in getattr(error, "__notes__", ())[bool(error.advice) :]:
         failed.add_note(note)
     return failed
+
+
+def _same_input(recorded: bytes, found: bytes, workflow: Workflow[Any, Any]) -> bool:
+    """Whether two stored inputs are the same, if need be once the recorded one is written as it is written today."""
+    if recorded == found:
+        return True
+    try:
+        return workflow.input.encode(workflow.input.decode(recorded)) == found
+    except PerdureError:
+        return False
 
 
 def _shown(data: bytes) -> str:

@@ -87,7 +87,10 @@ class CodeView:
             raise RunGone
         name = step.name
         prepared = step.arguments.prepare(args, kwargs)
-        key = self._key(name, step.definition, step.key)
+        if step.key is None and self._definitions.get(name) is step.definition:
+            key = loop.scope().key(name)  # as below, for what has been called before
+        else:
+            key = self._key(name, step.definition, step.key)
         by_key = run.replay.by_key
         if by_key and (event := by_key.get(key)) is not None:
             drift.check_arguments(run, step, key, event, prepared.data)
@@ -281,4 +284,4 @@ def _input_of(workflow: Workflow[Any, Any], args: tuple[Any, ...]) -> bytes:
         raise DefinitionError(
             f"workflow {workflow.name} takes {'one input' if workflow.takes_input else 'no input'}, not {len(args)}"
         )
-    return workflow.input.encode(args[0] if args else None, "input")
+    return workflow.encode_input(args[0] if args else None)

@@ -11,6 +11,7 @@ from perdure.errors import (
     ContinueAsNew,
     DriftError,
     IntegrityError,
+    InvalidValue,
     NotAwaited,
     NotDurable,
     NotSerializable,
@@ -88,11 +89,14 @@ def finish(run: Run, root: RunTask) -> None:
 
 def write(run: Run, ending: Ending) -> None:
     """Write an ending, or the cancellation that goes before it."""
-    if run.cancel_request is not None and run.cancel_reason is None:
-        run.deliver_cancel()  # it came before the end, so it wins
-    elif run.cancel_reason is None and run.replay.cancelled is not None:
-        # It came when the code had ended, and nothing was left that it could be delivered to.
-        run.cancel_reason = payloads.fields(run.replay.cancelled.payload).get("reason", "")
+    if run.cancel_reason is None and (run.cancel_request is not None or run.replay.cancelled is not None):
+        # It came when the code had ended, and nothing is left that it could be delivered to; it wins all the same.
+        if run.cancel_request is not None:
+            run.deliver_cancel()
+        elif run.replay.cancelled is not None:
+            run.cancel_reason = payloads.fields(run.replay.cancelled.payload).get("reason", "")
+        if run.undoing is not None:
+            run.undoing.keep_not()
     otherwise = ending
     if run.cancel_reason is not None and not (ending.status is Status.BLOCKED and undoing.is_pending(run)):
         ending = cancelled(run, ending)
@@ -122,7 +126,7 @@ def for_root(run: Run, root: asyncio.Task[Any]) -> Ending:
     if isinstance(error, ContinueAsNew):
         try:
             return continued(run, error.value)
-        except NotSerializable as refused:
+        except (InvalidValue, NotSerializable) as refused:
             refused.add_note(f"the input that run {run.run_id} would continue with")
             return _failed(run, refused)
     if error is not None:

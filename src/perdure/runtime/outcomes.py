@@ -76,10 +76,8 @@ def _waited(run: Run, call: StepCall | ChildCall | SignalWait, event: Event) -> 
 
 def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
     """Record how a call ended; None if it did not end but will be tried again."""
-    if isinstance(ended, ChildCall):
-        return ended.never_began()
     if not isinstance(ended, Body):
-        return _never_began(run, ended)
+        return ended.never_began() if isinstance(ended, ChildCall) else _never_began(run, ended)
     call, error = ended.call, ended.error
     call.body = None  # until here a cancellation finds that the body has settled, and leaves it at that
     key, step, attempt = call.key, call.step, ended.attempt

@@ -237,10 +237,11 @@ class Run:
             if self.root.done() and not endings.strays_left(self):
                 endings.finish(self, self.root)
                 continue
-            told = self.replay.delivered
+            replay = self.replay
+            told = replay.delivered
             if (self.live or loop.timers or self.listening) and (outcome := self._next_outcome()) is not None:
                 # What a new outcome leads to is new, and so is what follows the copied part of a fork's log.
-                self.replay.trodden = self.replay.delivered != told and not self.replay.at_frontier
+                replay.trodden = replay.delivered != told and not replay.at_frontier
                 self.activation += 1
                 self.spins = 0
                 loop.activate(*outcome)

@@ -20,7 +20,7 @@ def continued(run: Run, value: object) -> Ending:
         NotSerializable: the input cannot be stored exactly.
     """
     row, definition = run.row, run.definition
-    codec, stored, artifact = payloads.pack(definition.input.encode(value, "input"))
+    codec, stored, artifact = payloads.pack(definition.encode_input(value))
     now = run.host.clock.now()
     renamed = f"{run.run_id}~{run.code.generation}"
     new = NewRun(

@@ -92,12 +92,14 @@ class Undoing:
         aftermath: how the run is to end once everything is done that is left to do, if it has come to that.
     """
 
-    __slots__ = ("_changed", "_fresh", "_run", "_told", "aftermath", "failed", "registered")
+    __slots__ = ("_changed", "_fresh", "_kept", "_kept_at", "_run", "_told", "aftermath", "failed", "registered")
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._changed = False
         self._fresh: list[Compensation] = []
+        self._kept: list[Compensation] = []
+        self._kept_at = 0
         self._told = run.row.undo or ""
         self.registered: dict[Compensation, None] = {}
         self.failed: dict[Compensation, BaseException] = {}
@@ -113,6 +115,21 @@ class Undoing:
         """It is done, or is not to be done any more."""
         self.registered.pop(one, None)
         self._changed = True
+
+    def keep(self, stack: list[Compensation]) -> None:
+        """A block has ended well: what was done in it is to stay."""
+        if self._kept_at != self._run.activation:
+            self._kept, self._kept_at = [], self._run.activation
+        self._kept += stack
+        for one in stack:
+            self.forget(one)
+
+    def keep_not(self) -> None:
+        """A cancel came before the end of the code was on disk: what ended with it has not ended well."""
+        if self._kept_at == self._run.activation:
+            self.registered = dict.fromkeys([*self.registered, *self._kept])
+            self._kept = []
+            self._changed = True
 
     def called(self, key: str) -> None:
         """A call is made: those registered since the last one are for the sake of it, or of later ones."""
@@ -247,7 +264,7 @@ class Saga:
         if error is not None and run.loop.poison is not None:
             return  # nothing the code does counts any more; what is registered is undone when the run ends
         if error is None:
-            self.clear()
+            self._undoing.keep(self._stack)
             return
         await self._undoing.unwind(self._stack)
         if refused is not None:

@@ -63,7 +63,8 @@ class Vigil:
         self._reclaiming = False
         self._looking = False
         self._look_again = 0.0
-        self._looks = 0
+        self._inbox = _Reading(host, journal, lambda: store.unread(worker.key), self._tell)
+        self._held = _Reading(host, journal, lambda: store.held(worker.key), self._compare)
         self._blind = False
         """Whether the last look failed, which is told once."""
         self._threads = Threads(host.loop, 1, "perdure-vigil")
@@ -111,6 +112,8 @@ class Vigil:
     def close(self) -> None:
         """Let the thread end; nothing is looked for any more."""
         self.closing = True
+        self._inbox.close()
+        self._held.close()
         self._threads.close()
 
     def _reclaim(self, dead: list[int]) -> None:
@@ -135,10 +138,7 @@ class Vigil:
 
     def read_inbox(self) -> int:
         """Tell runs what has come for them from outside; returns the number of this look, for ``Run.deaf``."""
-        self._looks += 1
-        look, key = self._looks, self._worker.key
-        self._read_then(lambda: self._store.unread(key), lambda unread: self._tell(look, unread), self.read_inbox)
-        return look
+        return self._inbox.look()
 
     def _tell(self, look: int, unread: list[tuple[int, int, list[InboxRow]]]) -> None:
         told: set[int] = set()
@@ -153,10 +153,9 @@ class Vigil:
 
     def check_held(self) -> None:
         """Let go of runs that went to others, and go on with the rest: the lease had ended for a while."""
-        key = self._worker.key
-        self._read_then(lambda: self._store.held(key), self._compare, self.check_held)
+        self._held.look()
 
-    def _compare(self, held: dict[int, int]) -> None:
+    def _compare(self, _look: int, held: dict[int, int]) -> None:
         for run in list(self._worker.running.values()):
             if held.get(run.run_key) != run.epoch:
                 run.drop(None)
@@ -164,18 +163,54 @@ class Vigil:
             else:
                 run.advance()
 
-    def _read_then(self, read: Callable[[], Any], then: Callable[[Any], None], again: Callable[[], object]) -> None:
-        def done(future: asyncio.Future[Any]) -> None:
-            if future.exception() is not None:
-                self._host.loop.call_later(TICK, again)
-            else:
-                then(future.result())
-
-        self._journal.call(read).add_done_callback(done)
-
     def _reach(self, point: str) -> None:
         if self._host.reached is not None:
             self._host.reached(point)
+
+
+class _Reading:
+    """Looks at something in the store, one look at a time, each until it succeeds; looks are numbered from 1.
+
+    Whoever asks while a look is under way is served by another one after it: that one may have seen less.
+    """
+
+    __slots__ = ("_asked", "_busy", "_host", "_journal", "_over", "_read", "_then")
+
+    def __init__(
+        self, host: Host, journal: Journal, read: Callable[[], Any], then: Callable[[int, Any], object]
+    ) -> None:
+        self._host, self._journal, self._read, self._then = host, journal, read, then
+        self._asked = 0
+        self._busy = self._over = False
+
+    def look(self) -> int:
+        """Look; returns the number of the look, or of one that is made later."""
+        self._asked += 1
+        if not self._busy:
+            self._begin()
+        return self._asked
+
+    def _begin(self) -> None:
+        if self._over:
+            return
+        self._busy = True
+        number = self._asked
+        self._journal.call(self._read).add_done_callback(lambda done: self._ended(number, done))
+
+    def close(self) -> None:
+        """Look no more."""
+        self._over = True
+
+    def _ended(self, number: int, done: asyncio.Future[Any]) -> None:
+        if self._over:
+            return
+        if done.exception() is not None:
+            self._host.loop.call_later(TICK, self._begin)
+            return
+        self._busy = False
+        self._then(number, done.result())
+        if self._asked > number and not self._busy:
+            self._begin()
 
 
 class _Look:

@@ -25,6 +25,7 @@ from perdure.runtime.claiming import PAUSE, Claiming
 from perdure.runtime.fibers import Fibers
 from perdure.runtime.heartbeat import Heartbeat
 from perdure.runtime.host import Host, OnDrift
+from perdure.runtime.kin import Kin
 from perdure.runtime.overdue import Overdue
 from perdure.runtime.refusing import Refusing
 from perdure.runtime.reviving import revive
@@ -32,7 +33,7 @@ from perdure.runtime.run import Run
 from perdure.runtime.scheduler import Scheduler
 from perdure.runtime.threads import Threads
 from perdure.runtime.vigil import Vigil
-from perdure.store.protocol import PAGE, Filter, Route
+from perdure.store.protocol import PAGE, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("perdure.worker")
 
-OPEN = tuple(status for status in Status if not status.terminal)
 CACHED = 5000
 """Suspended runs kept in memory; one in a sleep takes about 6 KiB."""
 LONGEST_PAUSE = 60.0
@@ -127,6 +127,7 @@ class Worker:
         self._lost = False
         self._retired = False
         self._claiming = Claiming(self, self.host, store, journal, self._routes, only=only)
+        self._kin = Kin(self._claiming, store, journal, self._definitions, self._routes)
         self.scheduler = Scheduler(self.host, store, journal, self._routes, fired=self._claiming.poke)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -190,9 +191,11 @@ class Worker:
         """There may be something to claim."""
         self._claiming.poke()
 
-    def want(self, run_key: int) -> None:
+    def want(self, row: RunRow) -> None:
         """Claim this run as soon as it can be, before any other."""
-        self._claiming.want(run_key)
+        self._claiming.want(row.run_key)
+        if self._only and row.status is Status.WAITING:
+            self._kin.want_children(row, self._loop)
 
     @property
     def name(self) -> str:
@@ -275,39 +278,12 @@ class Worker:
         self._told(run)
         self.scheduler.run_ended()
         if self._only and run.leaving is not None and run.leaving.kind == Kind.RUN_CONTINUED:
-            self._want_successor(run.row)
+            self._kin.want_successor(run.row, self._loop)
 
     def learn(self, workflow: Workflow[Any, Any]) -> None:
         """A run starts this as a child: who executes a single run executes what it waits for too."""
-        name = workflow.name, workflow.version
-        if self._only and name not in self._definitions:
-            self._definitions[name] = workflow
-            self._routes.append(Route(workflow.name, workflow.version, workflow.queue, self._namespace))
-
-    def _want_children(self, row: RunRow) -> None:
-        """Go on with what a run waits for."""
-
-        def found(done: asyncio.Future[list[RunRow]]) -> None:
-            if done.exception() is not None:
-                self._loop.call_later(PAUSE, self._want_children, row)
-                return
-            for child in done.result():
-                if (child.workflow, child.version) in self._definitions:
-                    self._claiming.want(child.run_key)
-
-        where = Filter(OPEN, namespace=row.namespace, limit=PAGE, parent=row.run_key)
-        self._journal.call(lambda: self._store.list_runs(where)).add_done_callback(found)
-
-    def _want_successor(self, row: RunRow) -> None:
-        """Go on with the run that has this one's id now."""
-
-        def found(done: asyncio.Future[RunRow | None]) -> None:
-            if done.exception() is not None:
-                self._loop.call_later(PAUSE, self._want_successor, row)
-            elif (successor := done.result()) is not None:
-                self._claiming.want(successor.run_key)
-
-        self._journal.call(lambda: self._store.get_run(row.run_id, row.namespace)).add_done_callback(found)
+        if self._only:
+            self._kin.learn(workflow, self._namespace)
 
     def run_suspended(self, run: Run) -> None:
         """A run is written as waiting."""
@@ -316,7 +292,7 @@ class Worker:
         if self._only:
             self._claiming.wanted.add(run.run_key)
             if run.waits is not None and run.waits.children:
-                self._want_children(run.row)
+                self._kin.want_children(run.row, self._loop)
         paused = run.pausing is not None
         if run.definition.is_async and self._limits.suspended > 0 and not self._stopping and not paused:
             self._suspended[run.run_key] = run

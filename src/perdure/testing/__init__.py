@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.testing.checks import UnsafeCode, check
 from perdure.testing.clock import ManualClock
-from perdure.testing.completion import run_to_completion
+from perdure.testing.completion import RunNotFinished, run_to_completion
 from perdure.testing.explore import explore_crashes
 from perdure.testing.ledger import Entry, Ledger
 from perdure.testing.points import CommitPoints
@@ -17,6 +17,7 @@ __all__ = [
     "ManualClock",
     "Report",
     "Row",
+    "RunNotFinished",
     "UnsafeCode",
     "UnsafeWorkflow",
     "check",

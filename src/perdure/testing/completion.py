@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.engine import Engine
-from perdure.errors import ColourError
+from perdure.errors import ColourError, PerdureError, RunNotFound
+from perdure.model import ids
+from perdure.model.records import Status
 from perdure.testing.clock import ManualClock, RealTimeouts
+from perdure.testing.family import family
 from perdure.testing.process import let_time_pass
+from perdure.testing.script import Script
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from perdure.handle import Handle
     from perdure.store.protocol import Store
+    from perdure.testing.script import Cue
     from perdure.workflow import Workflow
 
 InputT = TypeVar("InputT")
 R = TypeVar("R")
+
+
+class RunNotFinished(PerdureError, AssertionError):
+    """A run does not end: what it waits for never comes; fields: run_id, status, awaits (names of signals)."""
+
+    code = "run_not_finished"
 
 
 def run_to_completion(
@@ -29,6 +44,8 @@ def run_to_completion(
     clock: ManualClock | None = None,
     run_id: str | None = None,
     tools: Any = None,
+    signals: Sequence[Cue] = (),
+    workflows: Sequence[Workflow[Any, Any]] = (),
 ) -> R:
     """Run a workflow and return its result, in no time.
 
@@ -42,8 +59,12 @@ def run_to_completion(
         clock: the clock to move; by default a new one.
         run_id: as for ``perdure.run``.
         tools: what steps find as ``ctx.tools``.
+        signals: what is sent, as pairs of a signal (or its name) and a message: each when the run, or a child of it,
+            waits for that signal, and before time goes on.
+        workflows: children that the code does not call by their names; those are found.
 
     Raises:
+        RunNotFinished: it is paused, or waits for what never comes: a signal that nobody sends, say.
         ColourError: called where an event loop runs.
         Exception: what the workflow failed with, as ``Engine.run`` raises it.
     """
@@ -52,7 +73,10 @@ def run_to_completion(
             "run_to_completion would block the event loop it is called in",
             advice="call it in a plain def test; in an async one, use an Engine, a ManualClock and its pass_time(…)",
         )
-    return asyncio.run(_run(workflow, value, store, clock or ManualClock(), run_id, tools))
+    script = Script(signals)
+    return asyncio.run(
+        _run(workflow, value, store, clock or ManualClock(), run_id, tools, family(workflow, workflows), script)
+    )
 
 
 async def _run(
@@ -62,14 +86,48 @@ async def _run(
     clock: ManualClock,
     run_id: str | None,
     tools: Any,
+    workflows: list[Workflow[Any, Any]],
+    script: Script,
 ) -> R:
     timed = RealTimeouts(clock)
-    async with Engine(store, workflows=[workflow], tools=tools, clock=timed, durability="process") as engine:
-        passing = asyncio.ensure_future(let_time_pass(engine, clock))
+    run_id = run_id or ids.run_id(timed.now(), os.urandom)
+    async with Engine(store, workflows=workflows, tools=tools, clock=timed, durability="process") as engine:
+        running = asyncio.ensure_future(engine.run(workflow, value, run_id=run_id, retry_failed=True))
+        passing = asyncio.ensure_future(let_time_pass(engine, clock, script, partial(_look, engine, run_id)))
         try:
-            return await engine.run(workflow, value, run_id=run_id, retry_failed=True)
+            await asyncio.wait({running, passing}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                passing.result()  # raises: it does not end otherwise
+            return await running
         finally:
             passing.cancel()
+            running.cancel()
+            await asyncio.wait({running, passing})
 
 
-__all__ = ["run_to_completion"]
+async def _look(engine: Engine, run_id: str) -> None:
+    """Nothing happens here, and nothing is due: see whether the run can go on at all."""
+    try:
+        handle: Handle[Any] = engine.get(run_id)
+        row = await handle.row()
+    except RunNotFound:  # it is being created
+        return
+    if row.status not in {Status.WAITING, Status.PAUSED}:
+        return
+    await engine.idle()
+    view = await handle.view()
+    if view.seq != (row.seq or 0) or view.status is not row.status:
+        return
+    children = [f"child {one.run_id}" for one in view.children.values() if one.status == "running"]
+    awaits = [f"signal {name!r}" for name in view.awaits]
+    what = f", for {', '.join(awaits + children)}" if awaits or children else ""
+    raise RunNotFinished(
+        f"run {run_id!r} is {row.status.word}{what}, and nothing is going to happen",
+        advice="give what is to be sent with signals=[(signal, message), …]" if awaits or children else "resume it",
+        run_id=run_id,
+        status=row.status.word,
+        awaits=view.awaits,
+    )
+
+
+__all__ = ["RunNotFinished", "run_to_completion"]

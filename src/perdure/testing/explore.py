@@ -13,25 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.errors import ColourError, IntegrityError, StepInterrupted
 from perdure.finding import Code
-from perdure.model.records import Kind
+from perdure.model.records import Kind, Status
 from perdure.replaying import Verdict, replay_here
 from perdure.store.open import open_store
-from perdure.store.protocol import PAGE
+from perdure.store.protocol import PAGE, Filter
 from perdure.testing.clock import BEGINNING, ManualClock
 from perdure.testing.ends import ENDS, ending, failure, same_end
+from perdure.testing.family import family
 from perdure.testing.mortal import Plan, Witness
 from perdure.testing.process import Process, Setting
 from perdure.testing.report import Report, Row, unsafe
+from perdure.testing.script import Script
 from perdure.testing.unrecorded import reads_noted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from perdure.model.records import Event, RunRow
     from perdure.store.protocol import Store
     from perdure.testing.ledger import Entry, Ledger
     from perdure.testing.mortal import Began, Place
+    from perdure.testing.script import Cue
     from perdure.workflow import Workflow
 
 RUN_ID = "explored"
@@ -62,6 +65,8 @@ def explore_crashes(  # noqa: PLR0913 - options
     *,
     tools: Any = None,
     ledger: Ledger | None = None,
+    signals: Sequence[Cue] = (),
+    workflows: Sequence[Workflow[Any, Any]] = (),
     check: Callable[[Any], object] | None = None,
     limit: int | None = None,
     start: datetime = BEGINNING,
@@ -85,6 +90,9 @@ def explore_crashes(  # noqa: PLR0913 - options
         tools: what steps find as ``ctx.tools``. A function (or class) is called anew for each crash, and both processes
             share what it made, as they would share a bank; what makes a context manager is called for each process.
         ledger: where the tools (or steps) note their effects; an effect that happens twice must carry the same key.
+        signals: what is sent, as pairs of a signal (or its name) and a message: each when the run, or a child of it,
+            waits for that signal, and before time goes on.
+        workflows: children that the code does not call by their names; those are found.
         check: called with the tools after each crash, when the run has ended; what it raises is a problem found.
         limit: try at most so many crashes, evenly spread; without it, all.
         start: what the clock shows when the run is created.
@@ -110,7 +118,9 @@ def explore_crashes(  # noqa: PLR0913 - options
             opened: Store = open_store(Path(folder) / "explored.db", durability="process", clock=clock)
         else:
             opened = store(clock)
-        explorer = _Explorer(workflow, value, opened, clock, start, tools, ledger, check, timeout)
+        explorer = _Explorer(
+            workflow, value, opened, clock, start, tools, ledger, check, timeout, family(workflow, workflows), signals
+        )
         with closing(opened), closing(explorer):
             explorer.explore(limit)
         report = explorer.report
@@ -149,11 +159,17 @@ class _Explorer:
         ledger: Ledger | None,
         check: Callable[[Any], object] | None,
         timeout: float,
+        workflows: list[Workflow[Any, Any]],
+        signals: Sequence[Cue],
     ) -> None:
+        Script(signals)  # raises if there is anything wrong
         self.report = Report(workflow.name)
         self._workflow, self._value, self._store, self._clock = workflow, value, store, clock
         self._start, self._tools, self._ledger, self._check, self._timeout = start, tools, ledger, check, timeout
+        self._workflows, self._signals = workflows, signals
         self._numbers = itertools.count(1)
+        self._runs: int | None = None
+        """How many runs there are after an undisturbed one: itself and its children."""
         self._expected: Event | None = None
         self._stage = asyncio.new_event_loop()
         """Where logs are replayed."""
@@ -219,6 +235,8 @@ class _Explorer:
             f"crash-{next(self._numbers)}",
             witness,
             self._timeout,
+            self._workflows,
+            Script(self._signals),
         )
         ledger_at = self._noted()
         first = Process(setting, plan)
@@ -239,6 +257,7 @@ class _Explorer:
         )
         lived.problems += self._judge(lived, world)
         lived.problems += self._judge_effects(ledger_at, ledger_then)
+        lived.problems += self._judge_family(setting.namespace)
         first.bury()
         if second is not None:
             second.bury()
@@ -296,6 +315,17 @@ class _Explorer:
                 self._check(world)
             except Exception as error:  # noqa: BLE001 - what a check raises is what it found
                 yield f"the check failed: {type(error).__name__}: {error}"
+
+    def _judge_family(self, namespace: str) -> Iterator[str]:
+        """No child may come twice, or not at all, nor be blocked."""
+        rows = self._store.list_runs(Filter(namespace=namespace, limit=CRASH_CAP))
+        for row in rows:
+            if row.run_id != RUN_ID and row.status is Status.BLOCKED:
+                yield f"its child {row.run_id} is blocked ({row.reason})"
+        if self._runs is None:
+            self._runs = len(rows)
+        elif len(rows) != self._runs and self.report.comparable:
+            yield f"in the end there are {len(rows)} runs, but undisturbed {self._runs}"
 
     def _judge_effects(self, start: int, crash: int) -> Iterator[str]:
         """Effects of one step must carry the same keys whenever they happen again."""

@@ -41,37 +41,49 @@ class Began(NamedTuple):
     idempotency_key: str
 
 
+class Doom(NamedTuple):
+    """The body in which a process is to die."""
+
+    step: tuple[str, str]
+    """The run's id and the step's key."""
+    what: str
+
+
 class Witness:
-    """What is known, from outside, of one run over all the processes that execute it; notes what breaks a promise."""
+    """What is known, from outside, of a run and its children over all the processes that execute them.
+
+    It notes what breaks a promise. A step is known by its run's key and its own.
+    """
 
     def __init__(self) -> None:
         self.bodies: list[Began] = []
-        self.settled: dict[str, str] = {}
-        """Keys whose outcome is committed: never to begin again. With the kind of the outcome."""
+        self.settled: dict[tuple[int, str], str] = {}
+        """Steps whose outcome is committed: never to begin again. With the kind of the outcome."""
         self.broken: list[str] = []
-        self._failed: dict[str, int] = {}
-        self._keys: dict[str, str] = {}
-        self._here: set[tuple[str, int]] = set()
+        self._failed: dict[tuple[int, str], int] = {}
+        self._keys: dict[tuple[int, str], str] = {}
+        self._here: set[tuple[int, str, int]] = set()
 
     def new_process(self) -> None:
         """Another process takes over."""
         self._here.clear()
 
-    def began(self, ctx: StepContext[Any], *, at_most_once: bool = False) -> None:
+    def began(self, ctx: StepContext[Any], run_key: int, *, at_most_once: bool = False) -> None:
         """A body is about to begin."""
+        step = run_key, ctx.key
         key, attempt, idempotency_key = ctx.key, ctx.attempt, ctx.idempotency_key
         began = Began(key, attempt, idempotency_key)
         if at_most_once and began in self.bodies:
             self.broken.append(f"{key} began again although it is to begin at most once")
         self.bodies.append(began)
-        if key in self.settled:
-            self.broken.append(f"{key} began again although its {self.settled[key]} had been committed")
-        elif (key, attempt) in self._here:
+        if step in self.settled:
+            self.broken.append(f"{key} began again although its {self.settled[step]} had been committed")
+        elif (*step, attempt) in self._here:
             self.broken.append(f"{key} began twice in one process as attempt {attempt}")
-        elif attempt != (expected := self._failed.get(key, 0) + 1):
+        elif attempt != (expected := self._failed.get(step, 0) + 1):
             self.broken.append(f"{key} began as attempt {attempt}, but attempt {expected} was due")
-        self._here.add((key, attempt))
-        first = self._keys.setdefault(key, idempotency_key)
+        self._here.add((*step, attempt))
+        first = self._keys.setdefault(step, idempotency_key)
         if first != idempotency_key:
             self.broken.append(f"{key} began with the idempotency key {idempotency_key}, but it had {first} before")
 
@@ -81,15 +93,16 @@ class Witness:
             if event.key is None:
                 continue
             if event.kind == Kind.STEP_FAILED and (event.payload or b"").startswith(b'{"next_at":'):
-                self._failed[event.key] = event.attempt or 0
+                self._failed[event.run_key, event.key] = event.attempt or 0
             elif event.kind in {Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED}:
-                self.settled[event.key] = Kind(event.kind).word
+                self.settled[event.run_key, event.key] = Kind(event.kind).word
 
 
 class MortalStore:
     """Passes everything on to a store that outlives it, counts the writes of the run, and dies as planned.
 
-    A run's uid is made of its id, so that different lives of it can be compared to the byte.
+    A run's uid is made of its id, so that different lives of it can be compared to the byte; not that of a run which
+    another goes on as: it has the same id.
     """
 
     def __init__(self, inner: Store, witness: Witness, plan: Plan | None, die: Callable[[str], NoReturn]) -> None:
@@ -100,7 +113,7 @@ class MortalStore:
         self._witness = witness
         self._plan = plan
         self._die = die
-        self.doomed: str | None = None
+        self.doomed: Doom | None = None
         """Set while the body is under way in which the process is to die: it does not get to write anything more."""
 
     @property
@@ -129,11 +142,13 @@ class MortalStore:
 
     def create_runs(self, new: Sequence[NewRun], /, **options: Any) -> list[Created]:
         """Create the run."""
-        new = [run._replace(uid=sha256(run.run_id.encode()).digest()[: len(run.uid)]) for run in new]
+        new = [_with_uid(run) for run in new]
         return self._write(lambda: "the run is created", lambda: self.inner.create_runs(new, **options))
 
     def commit(self, items: Sequence[CommitItem], **options: Any) -> list[Verdict]:
         """Write events, and tell the witness what is acknowledged."""
+        for item in items:
+            item.children = [_with_uid(child) for child in item.children]
 
         def commit() -> list[Verdict]:
             verdicts = self.inner.commit(items, **options)
@@ -158,7 +173,7 @@ class MortalStore:
         self._look()
         self.writes += 1
         if self.doomed is not None:
-            self._die(self.doomed)
+            self._die(self.doomed.what)
         self._dies_here("before", what)
         try:
             result = verb()
@@ -174,9 +189,13 @@ class MortalStore:
             self._die(what())
 
 
+def _with_uid(run: NewRun) -> NewRun:
+    return run._replace(uid=sha256(run.run_id.encode()).digest()[: len(run.uid)])
+
+
 def _said(event: Event) -> str:
     word = Kind(event.kind).word
     return word if event.key is None else f"{word} {event.key}"
 
 
-__all__ = ["Began", "Death", "MortalStore", "Place", "Plan", "Witness"]
+__all__ = ["Began", "Death", "Doom", "MortalStore", "Place", "Plan", "Witness"]

@@ -14,14 +14,17 @@ from perdure.engine import Engine
 from perdure.runtime import points
 from perdure.runtime.bodies import Abort
 from perdure.testing.clock import RealTimeouts
-from perdure.testing.mortal import Death, MortalStore, Plan
+from perdure.testing.mortal import Death, Doom, MortalStore, Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from perdure.runtime.run import Run
     from perdure.runtime.worker import Worker
     from perdure.store.protocol import Store
     from perdure.testing.clock import ManualClock
     from perdure.testing.mortal import Witness
+    from perdure.testing.script import Script
     from perdure.workflow import Workflow
 
 PATIENCE = 2.0
@@ -44,6 +47,8 @@ class Setting:
     namespace: str
     witness: Witness
     timeout: float
+    family: list[Workflow[Any, Any]]
+    script: Script
 
 
 class Mortal(Engine):
@@ -94,7 +99,7 @@ class Process:
         store: Any = self._store
         self._engine = Mortal(
             store,
-            workflows=[setting.workflow],
+            workflows=setting.family,
             tools=setting.tools,
             clock=RealTimeouts(setting.clock),
             namespace=setting.namespace,
@@ -115,7 +120,7 @@ class Process:
         await engine.start()
         assert engine.worker is not None
         self.worker = engine.worker.key
-        passing = asyncio.ensure_future(let_time_pass(engine, setting.clock))
+        passing = asyncio.ensure_future(let_time_pass(engine, setting.clock, setting.script))
         try:
             await engine.run(setting.workflow, setting.value, run_id=setting.run_id)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own end, whatever it is
@@ -135,19 +140,24 @@ class Process:
     def _reached(self, name: str) -> None:
         if name == points.BODY:
             self._body_begins()
-        elif name == points.BODY_ENDED and self._store.doomed is not None and step_context().key in self._store.doomed:
-            self._die(self._store.doomed)
+        elif name == points.BODY_ENDED and (doomed := self._store.doomed) is not None:
+            ctx = step_context()
+            if (ctx.run_id, ctx.key) == doomed.step:
+                self._die(doomed.what)
 
     def _body_begins(self) -> None:
         self.bodies += 1
         ctx = step_context()
         worker = self._engine.worker
         assert worker is not None
-        step = next(run.in_flight[ctx.key] for run in worker.running.values() if ctx.key in run.in_flight).call.step
-        self.setting.witness.began(ctx, at_most_once=step.at_most_once)
+        run = next(run for run in worker.running.values() if run.run_id == ctx.run_id)
+        step = run.in_flight[ctx.key].call.step
+        self.setting.witness.began(ctx, run.run_key, at_most_once=step.at_most_once)
         if self.plan != Plan("inside", self.bodies):
             return
-        self._store.doomed = doomed = f"the body of {ctx.key}, attempt {ctx.attempt}"
+        whose = "" if ctx.run_id == self.setting.run_id else f" of {ctx.run_id}"
+        doomed = f"the body of {ctx.key}{whose}, attempt {ctx.attempt}"
+        self._store.doomed = Doom((ctx.run_id, ctx.key), doomed)
         if step.is_async:
             # When the body has come as far as its first wait, or to its end: eager tasks have, by the loop's next turn.
             die = partial(self._die, doomed)
@@ -200,11 +210,22 @@ class Process:
         self._runs, self._tasks = [], []
 
 
-async def let_time_pass(engine: Engine, clock: ManualClock) -> None:
-    """Whenever the engine is idle, go on to the next instant at which something is due."""
+async def let_time_pass(
+    engine: Engine, clock: ManualClock, script: Script, stalled: Callable[[], Awaitable[object]] | None = None
+) -> None:
+    """Whenever the engine is idle, send what is waited for, or go on to the next instant at which something is due.
+
+    Args:
+        engine: what executes the runs.
+        clock: its clock.
+        script: what may be sent.
+        stalled: called when there is neither.
+    """
     while True:
         await engine.idle()
-        if not clock.skip():
+        if not await script.prompt(engine) and not clock.skip():
+            if stalled is not None:
+                await stalled()
             await asyncio.sleep(NAP)
 
 

@@ -39,9 +39,12 @@ def commit(writer: Writer, outreach: Outreach, items: Sequence[CommitItem], *, w
     """Write a batch: together if it can be, else each item in a transaction of its own."""
     if not items:
         return []
-    beyond = outreach if any(item.sends or item.children or item.successor for item in items) else None
-    if beyond is not None:
-        beyond.prepare(items, wait=wait)
+    beyond = None
+    for item in items:
+        if item.sends or item.children or item.successor is not None:
+            beyond = outreach
+            beyond.prepare(items, wait=wait)
+            break
     writer.acquire(wait=wait)
     try:
         verdicts = _transaction(writer, items, beyond)
