@@ -44,8 +44,8 @@ def signal(
     many = bool(status or workflow or tag)
     run = None if many else names[0]
     _ = is_one(run, where)
-    rest = names if many else names[1:]
-    if not 1 <= len(rest) <= 2:  # noqa: PLR2004 - name and value
+    rest = list(names if many else names[1:])
+    if not rest or len(rest) > 2:  # noqa: PLR2004 - name and value
         raise click.UsageError("write: perdure signal [RUN] SIGNAL [VALUE]; a value with spaces goes in quotes")
     what = message(rest[0], _value(rest[1]) if len(rest) > 1 else None, key)
     with existing_store(store) as opened:

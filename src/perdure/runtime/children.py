@@ -23,8 +23,6 @@ from perdure.runtime import drift
 from perdure.runtime.calls import Call, CallFuture
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from perdure.model.records import Event
     from perdure.runtime.calls import Outcome
     from perdure.runtime.run import Run
@@ -53,10 +51,9 @@ class ChildCall(Call):
 
     def __init__(self, run: Run, workflow: Workflow[Any, Any], key: str, data: bytes) -> None:
         super().__init__(run, key)
-        frame: FrameType | None = sys._getframe(3)
-        while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = sys._getframe(3)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
             frame = frame.f_back
-        assert frame is not None
         self.code, self.lasti = frame.f_code, frame.f_lasti
         self.workflow = workflow
         self.data = data

@@ -180,9 +180,11 @@ class _Stage:
 
     def learn(self, workflow: Workflow[Any, Any]) -> None:
         """No child is executed."""
+        del workflow
 
     def run_revives(self, run: Run, child: str) -> None:
         """No other run is touched."""
+        del run, child
 
 
 class _BeforeAllTime:
