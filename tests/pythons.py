@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 MINORS = ("3.11", "3.12", "3.13")
 MINE = f"{sys.version_info.major}.{sys.version_info.minor}"
 OTHERS = tuple(minor for minor in MINORS if minor != MINE)
-NEEDED = ("anyio", "apsw", "hypothesis", "pydantic", "pytest", "pytest-timeout", "uvloop")
+NEEDED = ("anyio", "apsw", "cronsim", "hypothesis", "pydantic", "pytest", "pytest-timeout", "uvloop")
 
 
 def interpreters():

@@ -217,8 +217,8 @@ TABLE = [
     ),
     Mutation(
         "cancelling a step is a request", "runtime/calls.py",
-        "            call.run.abort_call(call)\n",
-        "            call.run.abort_call(call)\n            return super().cancel(msg)\n",
+        "            call.abort()\n",
+        "            call.abort()\n            return super().cancel(msg)\n",
         "runtime/test_cancelling.py::test_the_await_ends_as_cancelled_when_the_body_has_settled_whatever_it_did"
         "[async_body-completes]",
     ),
@@ -269,8 +269,8 @@ TABLE = [
     ),
     Mutation(
         "a result is told when it is on disk", _RUN,
-        "        self.item.state = state\n        self.host.journal.barrier(self)\n",
-        "        self.item.state = state\n        self.host.owner.run_ended(self)\n",
+        "[*self.item.sends, told]\n        self.host.journal.barrier(self)\n",
+        "[*self.item.sends, told]\n        self.host.owner.run_ended(self)\n",
         _PROMISES + "a_result_is_told_when_it_is_on_disk",
     ),
     Mutation(
@@ -291,7 +291,7 @@ TABLE = [
     ),
     Mutation(
         "what is written again keeps what came with it", _RUN,
-        "            again.artifacts, again.take = artifacts, take\n", "",
+        "            again.artifacts, again.take, again.children = item.artifacts, item.take, item.children\n", "",
         _INTERLEAVINGS + "an_ending_that_was_stale_is_written_again_with_all_that_came_with_it",
     ),
     Mutation(
@@ -337,7 +337,8 @@ TABLE = [
     ),
     Mutation(
         "drift leaves a run to other builds", "runtime/endings.py",
-        "if not drift.is_misfit(error) or run.cancel_request is not None:", "if True:",
+        "if not drift.is_misfit(error) or (run.cancel_request is not None and not undoing.is_pending(run)):",
+        "if True:",
         "engine/test_builds.py::test_what_drifts_under_one_build_is_completed_by_another[sqlite]",
     ),
     Mutation(
@@ -430,7 +431,7 @@ TABLE = [
     ),
     Mutation(
         "a patch applies where a new outcome has led", _RUN,
-        "self.replay.trodden = self.replay.delivered != told", "self.replay.trodden = True",
+        "replay.trodden = replay.delivered != told", "replay.trodden = True",
         _PATCHES + "a_run_that_had_not_come_so_far_takes_the_new_code",
     ),
     Mutation(

@@ -14,12 +14,23 @@ import tempfile
 from pathlib import Path
 
 from perdure.model import chain, histories
-from tests.runtime import scenarios, scenarios_anyio, scenarios_shared, scenarios_signals, scenarios_sync
+from tests.runtime import (
+    scenarios,
+    scenarios_anyio,
+    scenarios_saga,
+    scenarios_shared,
+    scenarios_signals,
+    scenarios_sync,
+)
 from tests.runtime.harness import PYTHON, lab
 
 HERE = Path(__file__).parent / "histories"
-MODULES = (scenarios, scenarios_shared, scenarios_anyio, scenarios_sync, scenarios_signals)
-SCENARIOS = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
+MODULES = (scenarios, scenarios_shared, scenarios_anyio, scenarios_sync, scenarios_signals, scenarios_saga)
+TELL_WHERE = {"saga_after_the_code", "deadlocks_and_tells"}
+"""Scenarios that end in a failure whose text names the run and lines of code."""
+SCENARIOS = {
+    scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS if scenario.name not in TELL_WHERE
+}
 
 
 def without_places(history):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -25,9 +26,14 @@ def test_every_recorded_history_replays(scenario, tmp_path):
                 seen = await here.replay(scenario, history)
                 assert json.loads(json.dumps(seen.trace)) == document["trace"], path.name
                 old, new = history.events[-1], seen.history.events[-1]
-                assert (new.kind, new.payload) == (old.kind, old.payload), path.name
+                assert (new.kind, said(new)) == (old.kind, said(old)), path.name
 
     asyncio.run(main())
+
+
+def said(event):
+    """A payload without its traceback: where in the code it was is no part of the format."""
+    return re.sub(rb'"traceback":"(?:[^"\\]|\\.)*"', b"", event.payload)
 
 
 def test_there_is_a_history_of_each_scenario_from_each_python():

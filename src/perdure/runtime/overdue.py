@@ -59,7 +59,8 @@ class Overdue:
         """Cancel what is overdue; gives how many runs that were."""
         clock = self._host.clock
         now = clock.now() if hasattr(clock, "call_at") else None
-        return self._journal.call(partial(_cancel, self._store, now))
+        # Off the loop: each is a transaction of its own.
+        return self._journal.call(partial(_cancel, self._store, now), background=True)
 
     def _looked(self, done: asyncio.Future[int]) -> None:
         self._looking = False
@@ -67,6 +68,8 @@ class Overdue:
             logger.warning("runs past their deadlines could not be looked for: %s", error)
         elif done.result():
             self._asked()
+            if done.result() == BATCH:
+                self._next = 0.0  # there may be more
 
 
 def _cancel(store: Store, now: int | None) -> int:

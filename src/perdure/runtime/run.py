@@ -533,6 +533,8 @@ class Run:
         self.root = None
         self.replay = _NOTHING
         self.failures.clear()
+        self.calls.clear()
+        self.undoing = None
         self.loop = TORN
         del self.code
 
