@@ -29,26 +29,26 @@ async def note(what: str) -> str:
 """
 FIRST = """
 @workflow(name="parked")
-async def first(n: int) -> list[str]:
+async def first(n: float) -> list[str]:
     done = [await note("old pid")]
     await sleep(n)
     return [*done, await note("old end")]
 """
 SECOND = """
 @workflow(name="parked", version="2")
-async def second(n: int) -> list[str]:
+async def second(n: float) -> list[str]:
     return [await note("new pid"), await note("new end")]
 """
 PLAIN = """
 @workflow
-async def changing(n: int) -> list[str]:
+async def changing(n: float) -> list[str]:
     done = [await note("a")]
     await sleep(n)
     return [*done, await note("b")]
 """
 PATCHED = """
 @workflow
-async def changing(n: int) -> list[str]:
+async def changing(n: float) -> list[str]:
     done = [await note("a")]
     if perdure.patched("before"):
         done.append(await note("checked before"))
