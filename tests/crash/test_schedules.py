@@ -84,7 +84,7 @@ def test_who_dies_around_firing_loses_and_doubles_nothing(crew: Crew, point: str
     crew.worker(durability="process")
     crew.ledger.until(lambda _: len(begun(crew)) >= seen + 5)
     stop_firing(crew)
-    assert check(crew) >= n + 5
+    assert check(crew) >= seen + 5
 
 
 @pytest.mark.timeout(300)

@@ -323,8 +323,8 @@ def test_what_was_prepared_before_a_migration_is_prepared_again(postgres_url):
             """CREATE VIEW run_rows AS
                SELECT r.run_key, r.namespace, r.run_id, r.uid, t.workflow, t.version, t.queue, r.status, r.epoch,
                       r.worker_key, r.seq, r.hash, r.inbox, r.crashes, r.wake_at, r.deadline_at, r.priority,
-                      r.partition, r.parent_key, r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.route,
-                      r.paused AS one_more
+                      r.partition, r.parent_key, r.idem, r.reason, r.meta, r.format, r.created_at, r.ended_at, r.undo,
+                      r.route, r.paused AS one_more
                FROM runs r JOIN routes t ON t.route = r.route""",
         )
         assert bench.row(held.key) == row
