@@ -10,6 +10,7 @@ from perdure.context import on_run
 from perdure.model.durations import micros
 from perdure.model.ids import valid_run_id
 from perdure.model.keys import check_explicit
+from perdure.model.starting import valid_tags
 from perdure.signals import cancellation, message
 from perdure.steps import fiber_for_blocking
 
@@ -65,6 +66,8 @@ class ChildOptions:
             check_explicit(key)
         if (run_id := given.get("run_id")) is not None:
             valid_run_id(run_id)
+        if (tags := given.get("tags")) is not None:
+            valid_tags(tags)
         if (delay := given.get("delay")) is not None:
             micros(delay, what="delay")
         if (deadline := given.get("deadline")) is not None:

@@ -9,7 +9,8 @@ from perdure.context import current_run, in_step, now, step_context
 from perdure.errors import DefinitionError, RunConflict, UnknownWorkflow
 from perdure.handle import Handle
 from perdure.model.records import Status
-from perdure.operations import Operations, Runs, Start, check_distinct, tags_of
+from perdure.model.starting import valid_tags
+from perdure.operations import Operations, Runs, Start, check_distinct
 from perdure.options import statuses
 from perdure.schedules import ScheduleClient
 from perdure.workflow import Workflow
@@ -251,7 +252,7 @@ class Client(ScheduleClient):
         name = workflow.name if isinstance(workflow, Workflow) else workflow
         if name is not None and not isinstance(name, str):
             raise DefinitionError(f"{name!r} is no workflow and no name of one", advice="give either")
-        wanted = None if tags is None else tags_of(tags)
+        wanted = None if tags is None else valid_tags(tags)
         return Runs(self._ops, statuses(status), name, codeless=codeless, tags=wanted, changed=self._poke)
 
     def _handle(self, workflow: Workflow[Any, R] | None, row: RunRow | None, run_id: str = "") -> Handle[R]:

@@ -158,6 +158,11 @@ async def same_id_twice() -> None:
 
 
 @workflow
+async def tags_that_are_none() -> None:
+    await child.with_options(tags={"a=b": "c"})("x")
+
+
+@workflow
 async def same_key_twice() -> None:
     await child.with_options(key="k")("a")
     await child.with_options(key="k")("a")
@@ -166,7 +171,7 @@ async def same_key_twice() -> None:
 ALL = (
     child, without_input, parent, starts, starts_and_leaves, many, grandparent, blocking, first_of_two, in_time,
     listens, speaks, gives_up, waits_for_two, has_an_heir, again, forgetful, wrong_input, too_much, same_id_twice,
-    names_its_child, same_key_twice,
+    names_its_child, same_key_twice, tags_that_are_none,
 )  # fmt: skip
 
 
@@ -350,6 +355,7 @@ async def test_a_workflow_may_be_its_own_child(path, desk):
         (forgetful, NotAwaited),
         (wrong_input, InvalidValue),
         (too_much, DefinitionError),
+        (tags_that_are_none, DefinitionError),
         (same_key_twice, DuplicateName),
         (same_id_twice, DuplicateName),
     ],

@@ -15,7 +15,8 @@ from perdure.cli.options import print_json
 from perdure.cli.words import count
 from perdure.errors import PerdureError
 from perdure.model.records import Status
-from perdure.operations import Runs, tags_of
+from perdure.model.starting import valid_tags
+from perdure.operations import Runs
 from perdure.store.protocol import Filter
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def chosen(status: tuple[str, ...], workflow: str | None, tag: tuple[str, ...]) 
             raise click.UsageError(f"--tag {one}: write --tag NAME=VALUE")
         pairs[name] = value
     statuses = tuple(Status[word.upper()] for word in status) or None
-    return Filter(statuses, workflow, tags=tuple(tags_of(pairs).items()))
+    return Filter(statuses, workflow, tags=tuple(valid_tags(pairs).items()))
 
 
 def is_one(run: str | None, where: Filter) -> bool:

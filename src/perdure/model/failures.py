@@ -11,7 +11,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.errors import StepFailed, Undecodable
+from perdure.errors import RunFailed, StepFailed, Undecodable
 from perdure.model.classes import attributes, find, reference, type_name
 from perdure.model.equality import same
 from perdure.model.tagged import dumps
@@ -72,6 +72,17 @@ def decode_failure(data: bytes) -> BaseException:
         raise
     except Exception as error:
         raise _undecodable() from error
+
+
+def as_run_failed(error: StepFailed, run_id: str) -> RunFailed:
+    """Return what stands for a run's exception that cannot be rebuilt, with all that is known of it."""
+    fields: dict[str, Any] = {**error.fields, "run_id": run_id}
+    failed = RunFailed(error.message, advice=error.advice, **fields)
+    failed.__cause__, failed.__context__ = error.__cause__, error.__context__
+    failed.__suppress_context__ = error.__suppress_context__
+    for note in getattr(error, "__notes__", ())[bool(error.advice) :]:
+        failed.add_note(note)
+    return failed
 
 
 def failure_text(data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perdure.operations.bulk import Tally
 from perdure.operations.coding import codeless
 from perdure.operations.listing import CANCELLABLE, Runs
-from perdure.operations.starting import Start, check_distinct, tags_of
+from perdure.operations.starting import Start, check_distinct
 from perdure.operations.verbs import RESUMABLE, Continued, Operations, WentOn
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "WentOn",
     "check_distinct",
     "codeless",
-    "tags_of",
 ]

@@ -20,7 +20,8 @@ from perdure.model.durations import micros
 from perdure.model.payloads import REFERENCE
 from perdure.model.records import Artifact, Verdict
 from perdure.model.schedules import Overlap, Policy, ScheduleRow, ScheduleState, listed
-from perdure.operations.starting import Start, tags_of
+from perdure.model.starting import valid_tags
+from perdure.operations.starting import Start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -264,7 +265,7 @@ def _policy(plan: Plan, when: Cadence) -> Policy:
     jitter = 0 if plan.jitter is None else micros(plan.jitter, what="jitter")
     if isinstance(when, Interval) and jitter > when.every:
         raise DefinitionError("jitter is longer than the interval", advice="let it be at most every=")
-    return Policy(plan.overlap, catch_up, jitter, plan.priority, None if plan.tags is None else tags_of(plan.tags))
+    return Policy(plan.overlap, catch_up, jitter, plan.priority, None if plan.tags is None else valid_tags(plan.tags))
 
 
 def _default_key(run: NewRun, when: Cadence) -> str:

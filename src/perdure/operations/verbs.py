@@ -16,7 +16,6 @@ from perdure.errors import (
     RunBlocked,
     RunCancelled,
     RunConflict,
-    RunFailed,
     RunNotFound,
     StepFailed,
     Undecodable,
@@ -25,11 +24,11 @@ from perdure.errors import (
 from perdure.model import chain, ids, payloads
 from perdure.model.codec import ValueCodec
 from perdure.model.durations import FOREVER, micros
-from perdure.model.failures import decode_failure
+from perdure.model.failures import as_run_failed, decode_failure
 from perdure.model.history import RunView, fold
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
+from perdure.model.starting import deadline_at, valid_tags
 from perdure.operations.coding import codeless
-from perdure.operations.starting import deadline_at, tags_of
 from perdure.runtime import points
 from perdure.store.protocol import PAGE
 from perdure.workflow import Workflow
@@ -133,7 +132,7 @@ class Operations:
             deadline_at=deadline_at(start.deadline, workflow.deadline, delay_until or now),
             priority=start.priority,
             idempotency_key=key,
-            meta=None if start.tags is None else payloads.note(tags=tags_of(start.tags)),
+            meta=None if start.tags is None else payloads.note(tags=valid_tags(start.tags)),
             artifacts=() if artifact is None else (artifact,),
         )
 
@@ -407,7 +406,7 @@ class Operations:
         failure = payloads.failure_of(last.payload)
         error = decode_failure(failure or b"{}")
         if isinstance(error, StepFailed):
-            error = _run_failed(error, run_id)
+            error = as_run_failed(error, run_id)
         steps = ", ".join(
             f"{key} (attempt {attempt})" if attempt else key
             for key, attempt in zip_longest(said.get("steps", ()), said.get("attempts", ()))
@@ -428,17 +427,6 @@ def _undone(run_id: str, status: Status, view: RunView) -> WrongState:
         step=since,
         advice=f"fork it from before that: fork({since!r})" if there else "fork it from a step before, or run it anew",
     )
-
-
-def _run_failed(error: StepFailed, run_id: str) -> RunFailed:
-    """What stands for a run's exception that cannot be rebuilt, with all that is known of it."""
-    fields: dict[str, Any] = {**error.fields, "run_id": run_id}
-    failed = RunFailed(error.message, advice=error.advice, **fields)
-    failed.__cause__, failed.__context__ = error.__cause__, error.__context__
-    failed.__suppress_context__ = error.__suppress_context__
-    for note in getattr(error, "__notes__", ())[bool(error.advice) :]:
-        failed.add_note(note)
-    return failed
 
 
 def _same_input(recorded: bytes, found: bytes, workflow: Workflow[Any, Any]) -> bool:

@@ -12,15 +12,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import DriftError, RunCancelled, RunConflict, RunFailed, RunGone, StepFailed, Undecodable
+from perdure.errors import DriftError, RunCancelled, RunConflict, RunGone, StepFailed, Undecodable
 from perdure.model import ids, payloads
 from perdure.model.arguments import condense, is_condensed
-from perdure.model.durations import FOREVER, later
-from perdure.model.failures import decode_failure
+from perdure.model.durations import later
+from perdure.model.failures import as_run_failed, decode_failure
 from perdure.model.keys import step_name
 from perdure.model.records import InboxKind, Kind, Message, NewRun, Status
+from perdure.model.starting import deadline_at
 from perdure.runtime import drift
 from perdure.runtime.calls import Call, CallFuture
+from perdure.signals import cancellation
 
 if TYPE_CHECKING:
     from perdure.model.records import Event
@@ -160,10 +162,7 @@ class ChildCall(Call):
         now = run.host.clock.now()
         codec, stored, artifact = payloads.pack(self.data)
         delay_until = None if options.delay is None else later(now, options.delay)
-        begins = delay_until or now
-        deadline = None if workflow.deadline is None else min(begins + workflow.deadline, FOREVER)
-        if options.deadline is not None:
-            deadline = later(begins, options.deadline)
+        deadline = deadline_at(options.deadline, workflow.deadline, delay_until or now)
         if run.row.deadline_at is not None and not options.abandon:
             deadline = run.row.deadline_at if deadline is None else min(deadline, run.row.deadline_at)
         return NewRun(
@@ -285,9 +284,7 @@ def _failure(call: ChildCall, status: object, event: Event) -> BaseException:
     if status == "failed":
         failure = decode_failure(payloads.failure_of(event.payload) or b"{}")
         if isinstance(failure, StepFailed):
-            fields: dict[str, Any] = {**failure.fields, "run_id": run_id}
-            failed = RunFailed(failure.message, advice=failure.advice, **fields)
-            failed.__cause__, failure = failure, failed
+            failure = as_run_failed(failure, run_id)
         failure.add_note(f"child run {run_id!r} of {call.workflow.name} failed")
         return failure
     if status == "taken":
@@ -302,7 +299,7 @@ def _failure(call: ChildCall, status: object, event: Event) -> BaseException:
 
 def request_cancel(run: Run, run_id: str, reason: str) -> None:
     """Ask another run to end, in this run's own commit."""
-    send(run, Message(InboxKind.CANCEL, run_id=run_id, payload=payloads.note(reason=reason)))
+    send(run, cancellation(reason)._replace(run_id=run_id))
 
 
 def send(run: Run, message: Message, key: str | None = None) -> None:
