@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,9 +53,19 @@ def tag_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def many_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what makes a command for one run one for many: ``--status``, ``--workflow``, ``--tag`` and ``--yes``."""
+    """Add what makes a command for one run one for many: ``--status``, ``--workflow``, ``--tag`` and ``--yes``.
+
+    The command finds the first three as ``where``, a filter.
+    """
+
+    @wraps(command)
+    def with_filter(
+        *args: Any, status: tuple[str, ...], workflow: str | None, tag: tuple[str, ...], **options: Any
+    ) -> Any:
+        return command(*args, where=chosen(status, workflow, tag), **options)
+
     yes = click.option("--yes", is_flag=True, help="Do it to many runs without asking.")
-    return status_option(workflow_option(tag_option(yes(command))))
+    return status_option(workflow_option(tag_option(yes(with_filter))))
 
 
 def chosen(status: tuple[str, ...], workflow: str | None, tag: tuple[str, ...]) -> Filter:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perdure import describe
-from perdure.cli.choosing import chosen, do_to_many, is_one, many_options
+from perdure.cli.choosing import do_to_many, is_one, many_options
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, live_workers, operate, take_all_back, take_back
@@ -18,6 +18,7 @@ from perdure.store.protocol import Route
 
 if TYPE_CHECKING:
     from perdure.model.records import RunRow
+    from perdure.store.protocol import Filter
 
 
 @click.command(epilog="Example: perdure cancel order-42 --reason 'ordered twice'")
@@ -32,14 +33,12 @@ if TYPE_CHECKING:
 @store_option
 @json_option
 @debug_option
-def cancel(  # noqa: PLR0913 - the command's options
+def cancel(
     run: str | None,
     *,
     reason: str,
     force: bool,
-    status: tuple[str, ...],
-    workflow: str | None,
-    tag: tuple[str, ...],
+    where: Filter,
     yes: bool,
     store: str | None,
     as_json: bool,
@@ -49,7 +48,6 @@ def cancel(  # noqa: PLR0913 - the command's options
     A run whose code some worker has is told, cleans up and ends; where nobody could tell it, it is ended at once. One
     that has something to undo waits for a worker with its code, unless --force says that it is to stay undone.
     """
-    where = chosen(status, workflow, tag)
     with existing_store(store) as opened:
         if not is_one(run, where):
             take_all_back(opened)
@@ -104,9 +102,7 @@ def resume(
     run: str | None,
     *,
     accept_drift: bool,
-    status: tuple[str, ...],
-    workflow: str | None,
-    tag: tuple[str, ...],
+    where: Filter,
     yes: bool,
     store: str | None,
     as_json: bool,
@@ -116,7 +112,6 @@ def resume(
     What failed is tried anew, what is recorded stays. The run is executed by the next worker (or `perdure run` with its
     id) that has its workflow.
     """
-    where = chosen(status, workflow, tag)
     with existing_store(store) as opened:
         if not is_one(run, where):
             return do_to_many(

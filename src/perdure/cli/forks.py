@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from perdure import describe
-from perdure.cli.choosing import chosen, do_to_many, is_one, many_options
+from perdure.cli.choosing import do_to_many, is_one, many_options
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, live_workers, operate
 from perdure.cli.options import debug_option, json_option, print_json, store_option
 from perdure.model.records import Status
 from perdure.operations.forking import fork as fork_run
+
+if TYPE_CHECKING:
+    from perdure.store.protocol import Filter
 
 
 @click.command(epilog="Example: perdure fork order-42 --from charge")
@@ -23,15 +28,13 @@ from perdure.operations.forking import fork as fork_run
 @store_option
 @json_option
 @debug_option
-def fork(  # noqa: PLR0913 - options of a command line
+def fork(
     run: str | None,
     *,
     from_step: str,
     run_id: str | None,
     keep_keys: bool,
-    status: tuple[str, ...],
-    workflow: str | None,
-    tag: tuple[str, ...],
+    where: Filter,
     yes: bool,
     store: str | None,
     as_json: bool,
@@ -41,7 +44,6 @@ def fork(  # noqa: PLR0913 - options of a command line
     The fork has recorded what its origin had when it came to that step; the origin stays as it is. Many runs are forked
     by --status, --workflow and --tag: each fork is named after its origin then, so nothing is forked twice.
     """
-    where = chosen(status, workflow, tag)
     with existing_store(store) as opened:
         if not is_one(run, where):
             if run_id is not None:

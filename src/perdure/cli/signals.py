@@ -7,7 +7,7 @@ import json
 import click
 
 from perdure import describe
-from perdure.cli.choosing import chosen, do_to_many, is_one, many_options
+from perdure.cli.choosing import do_to_many, is_one, many_options
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, live_workers, operate, take_back
@@ -16,6 +16,7 @@ from perdure.model.records import Status
 from perdure.operations import CANCELLABLE
 from perdure.operations.signalling import send
 from perdure.signals import message
+from perdure.store.protocol import Filter
 
 
 @click.command(epilog="Example: perdure signal order-42 approved true")
@@ -29,9 +30,7 @@ def signal(
     names: tuple[str, ...],
     *,
     key: str | None,
-    status: tuple[str, ...],
-    workflow: str | None,
-    tag: tuple[str, ...],
+    where: Filter,
     yes: bool,
     store: str | None,
     as_json: bool,
@@ -40,11 +39,7 @@ def signal(
 
     It is kept until the run waits for it, whether or not the run is executing anywhere.
     """
-    where = chosen(status, workflow, tag)
-    many = bool(status or workflow or tag)
-    run = None if many else names[0]
-    _ = is_one(run, where)
-    rest = list(names if many else names[1:])
+    run, rest = (names[0], names[1:]) if where == Filter() else (None, names)
     if not rest or len(rest) > 2:  # noqa: PLR2004 - name and value
         raise click.UsageError("write: perdure signal [RUN] SIGNAL [VALUE]; a value with spaces goes in quotes")
     what = message(rest[0], _value(rest[1]) if len(rest) > 1 else None, key)
@@ -85,9 +80,7 @@ def pause(
     run: str | None,
     *,
     reason: str,
-    status: tuple[str, ...],
-    workflow: str | None,
-    tag: tuple[str, ...],
+    where: Filter,
     yes: bool,
     store: str | None,
     as_json: bool,
@@ -96,7 +89,6 @@ def pause(
 
     A run that nobody executes rests at once; one that is being executed does when its steps have ended.
     """
-    where = chosen(status, workflow, tag)
     with existing_store(store) as opened:
         if not is_one(run, where):
             return do_to_many(
