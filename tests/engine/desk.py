@@ -192,5 +192,12 @@ async def until(condition):
         await asyncio.sleep(0)
 
 
+async def in_status(engine, run_id, status):
+    """Wait until a run is written in a status."""
+    async with asyncio.timeout(PATIENCE):
+        while (await engine.get(run_id).row()).status is not status:
+            await asyncio.sleep(0)
+
+
 async def log_of(engine, run_id):
     return [event async for event in engine.get(run_id).events()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -12,7 +11,7 @@ from perdure.context import INJECTED
 from perdure.errors import DefinitionError, RunCancelled
 from perdure.model.payloads import fields
 from perdure.model.records import Kind, Status
-from tests.engine.desk import PATIENCE, engine_at, in_loop, log_of, work
+from tests.engine.desk import PATIENCE, engine_at, in_loop, in_status, log_of, work
 
 word = Signal[str]("word")
 ENGINES = []
@@ -69,12 +68,6 @@ ALL = (listens, works, speaks_to, ends, enqueues, enqueues_wrongly, enqueues_in_
 def no_engine_is_left():
     yield
     ENGINES.clear()
-
-
-async def in_status(engine, run_id, status):
-    async with asyncio.timeout(PATIENCE):
-        while (await engine.get(run_id).row()).status is not status:
-            await asyncio.sleep(0)
 
 
 @in_loop

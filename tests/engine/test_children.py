@@ -19,7 +19,7 @@ from perdure.errors import (
 )
 from perdure.model.payloads import fields
 from perdure.model.records import Kind, Status
-from tests.engine.desk import PATIENCE, Refused, engine_at, in_loop, log_of, until, work
+from tests.engine.desk import PATIENCE, Refused, engine_at, in_loop, in_status, log_of, until, work
 
 go = Signal[str]("go")
 
@@ -179,12 +179,6 @@ async def children_of(engine, run_id):
     """Rows of a run's children, oldest first."""
     key = (await engine.get(run_id).row()).run_key
     return [row async for row in engine.runs() if row.parent_key == key][::-1]
-
-
-async def in_status(engine, run_id, status):
-    async with asyncio.timeout(PATIENCE):
-        while (await engine.get(run_id).row()).status is not status:
-            await asyncio.sleep(0)
 
 
 @in_loop

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from perdure import Engine, Signal, sleep, workflow
 from perdure.errors import RunCancelled, RunNotFound, WrongState
 from perdure.model.records import Status
-from tests.engine.desk import PATIENCE, engine_at, in_loop, until, work
+from tests.engine.desk import PATIENCE, engine_at, in_loop, in_status, until, work
 
 word = Signal[str]("word")
 
@@ -31,12 +29,6 @@ async def listens() -> str:
 
 
 ALL = (two_steps, naps, listens)
-
-
-async def in_status(engine, run_id, status):
-    async with asyncio.timeout(PATIENCE):
-        while (await engine.get(run_id).row()).status is not status:
-            await asyncio.sleep(0)
 
 
 @in_loop

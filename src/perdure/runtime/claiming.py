@@ -175,9 +175,10 @@ class Claiming:
 
     async def _claim_up_to(self, limit: int, only: int | None = None) -> list[Claim]:
         key, facts = self._worker.key, self._worker.facts
+        given_time = self._host.given_time
         self._reach(points.CLAIM)
         return await self._journal.call(
-            lambda: self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=self._time()),
+            lambda: self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=given_time()),
             then=self._claimed,
         )
 
@@ -199,10 +200,6 @@ class Claiming:
         due = await self._journal.call(lambda: self._store.next_due(self._routes))
         if due is not None:
             self.due.set(due)
-
-    def _time(self) -> int | None:
-        clock = self._host.clock
-        return clock.now() if hasattr(clock, "call_at") else None
 
     def _reach(self, point: str) -> None:
         if self._host.reached is not None:

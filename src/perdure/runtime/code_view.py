@@ -100,11 +100,20 @@ class CodeView:
             run.undoing.called(key)
         return StepCall(run, step, key, prepared)
 
-    def saga(self) -> Saga:
-        """Begin a block whose effects can be undone."""
+    def _alive(self) -> Run:
+        """The run, for code that is still part of it.
+
+        Raises:
+            RunGone: its execution in memory has ended.
+        """
         run = self._run
         if run.loop.gone or run.gone:
             raise RunGone
+        return run
+
+    def saga(self) -> Saga:
+        """Begin a block whose effects can be undone."""
+        run = self._alive()
         return Saga(run)
 
     def register(
@@ -115,9 +124,7 @@ class CodeView:
         Raises:
             NotSerializable, DefinitionError, DuplicateName: as for a call.
         """
-        run = self._run
-        if run.loop.gone or run.gone:
-            raise RunGone
+        self._alive()
         if isinstance(what, Workflow):
             data = _input_of(what, args)
             return self._key(what.name, what.fn, what.options.key), data
@@ -164,9 +171,7 @@ class CodeView:
             DefinitionError: it takes no input, or one is missing.
             DuplicateName: another workflow or step of this name, or the same explicit key, was used in this run.
         """
-        run = self._run
-        if run.loop.gone or run.gone:
-            raise RunGone
+        run = self._alive()
         assert isinstance(workflow, Workflow)
         data = _input_of(workflow, args)
         run.host.owner.learn(workflow)
@@ -196,26 +201,20 @@ class CodeView:
 
     def wait_signal(self, signal: SignalLike, timeout: float | None, default: object, /) -> SignalWait:
         """Take a wait's key; it begins when it is awaited."""
-        run = self._run
-        if run.loop.gone or run.gone:
-            raise RunGone
+        run = self._alive()
         key = run.loop.scope().key(f"{SIGNAL}{signal.name}")
         return SignalWait(run, key, signal.name, signal.codec, timeout, default)
 
     def send(self, message: Message, /) -> None:
         """Send a message to another run, with this one's next commit, once."""
-        run = self._run
-        if run.loop.gone or run.gone:
-            raise RunGone
+        run = self._alive()
         key = run.loop.scope().key(SEND)
         if key not in run.replay.sent:
             send(run, message, key)
 
     def patched(self, name: str, code: CodeType, /) -> bool:
         """Whether a patch applies: decided, and recorded, where it is first asked."""
-        run = self._run
-        if run.loop.gone or run.gone:
-            raise RunGone
+        run = self._alive()
         if self._patches is None:
             self._patches = dict.fromkeys(run.replay.patches, True)
         applies = self._patches.get(name)
@@ -237,9 +236,7 @@ class CodeView:
 
     def emit(self, value: object, stream: str | StreamLike) -> None:
         """Add a value to a stream, unless that is recorded."""
-        run = self._run
-        if run.loop.gone or run.gone:
-            raise RunGone
+        run = self._alive()
         name, _ = named(stream)
         key = run.loop.scope().key(emit_name(name))
         if key not in run.replay.emitted:

@@ -159,6 +159,10 @@ class Host:
             if over:  # an interrupt came out of one; the others are heard all the same
                 self.loop.call_soon(self._settle, context=self.context)
 
+    def given_time(self) -> int | None:
+        """The instant (µs) that the store is to judge by, if the clock is one that is moved by hand; None: its own."""
+        return self.clock.now() if hasattr(self.clock, "call_at") else None
+
     def call_at(self, due: int, callback: Callable[[], object]) -> Any:
         """Call back when the clock shows ``due`` (µs), or a little earlier or later: the callee looks again."""
         at = getattr(self.clock, "call_at", None)
