@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutations.messages import MESSAGES
 from tests.mutations.mutation import Mutation
 from tests.mutations.schedules import SCHEDULES
 from tests.mutations.undoing import UNDOING
@@ -528,6 +529,7 @@ TABLE = [
         "crash/test_failover.py::test_nobody_stays_with_a_primary_that_was_demoted_and_still_answers",
         slow=True,
     ),
+    *MESSAGES,
     *SCHEDULES,
     *UNDOING,
     *WATCHING,
