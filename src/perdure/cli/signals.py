@@ -39,7 +39,8 @@ def signal(
 
     It is kept until the run waits for it, whether or not the run is executing anywhere.
     """
-    run, rest = (names[0], names[1:]) if where == Filter() else (None, names)
+    rest = list(names)
+    run = rest.pop(0) if where == Filter() else None
     if not rest or len(rest) > 2:  # noqa: PLR2004 - name and value
         raise click.UsageError("write: perdure signal [RUN] SIGNAL [VALUE]; a value with spaces goes in quotes")
     what = message(rest[0], _value(rest[1]) if len(rest) > 1 else None, key)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from contextvars import Context, copy_context
 from sys import _getframe
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perdure.errors import RunGone
 
@@ -60,18 +60,51 @@ class CallFuture(asyncio.Future[Any]):
         super().cancel(self.call.message)
 
 
-class Call(Coroutine[object, None, Any]):
-    """One call of a step or a child in a run.
+class Awaited(Coroutine[object, None, Any]):
+    """What workflow code awaits of its run: a coroutine by registration only.
 
-    A coroutine by registration only: the run loop makes no task of it, so fan-out over calls costs none. Its key is
-    taken when it is made; it counts from when it is awaited (or given to a task, ``gather``, …).
+    The run loop makes no task of it, so fan-out over calls costs none.
     """
 
-    __slots__ = ("__weakref__", "born", "cancelled", "code", "future", "key", "lasti", "message", "n", "run", "taken")
+    __slots__ = ("__weakref__", "key", "run")
+    run: Run
+    key: str
+
+    @property
+    def outlives(self) -> bool:
+        """Whether it is no concern of its workflow's end."""
+        return False
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.take_future().__await__()
+
+    def take_future(self) -> asyncio.Future[Any]:
+        """Ask for the outcome: from here on it counts."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give it up without having awaited it."""
+
+    def send(self, _value: object) -> Any:
+        """Not driven by hand: await it."""
+        msg = f"{self!r} is awaited, not sent into"
+        raise RuntimeError(msg)
+
+    def throw(self, *_exc: Any) -> Any:
+        """Not driven by hand: await it."""
+        msg = f"{self!r} is awaited, not thrown into"
+        raise RuntimeError(msg)
+
+
+class Call(Awaited):
+    """One call of a step or a child in a run.
+
+    Its key is taken when it is made; it counts from when it is awaited (or given to a task, ``gather``, …).
+    """
+
+    __slots__ = ("born", "cancelled", "code", "future", "lasti", "message", "n", "taken")
     code: CodeType
     lasti: int
-    outlives: ClassVar[bool] = False
-    """Whether it is no concern of its workflow's end."""
 
     def __init__(self, run: Run, key: str) -> None:
         self.run = run
@@ -86,9 +119,6 @@ class Call(Coroutine[object, None, Any]):
 
     def __hash__(self) -> int:
         return self.n
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        return self.take_future().__await__()
 
     def take_future(self) -> CallFuture:
         """Ask for the outcome: from here on the call counts."""
@@ -126,16 +156,6 @@ class Call(Coroutine[object, None, Any]):
     def close(self) -> None:
         """Give the call up without awaiting it."""
         self.run.untaken.pop(self.n, None)
-
-    def send(self, _value: object) -> Any:
-        """Not driven by hand: await it."""
-        msg = "a call is awaited, not sent into"
-        raise RuntimeError(msg)
-
-    def throw(self, *_exc: Any) -> Any:
-        """Not driven by hand: await it."""
-        msg = "a call is awaited, not thrown into"
-        raise RuntimeError(msg)
 
     @property
     def line(self) -> int:

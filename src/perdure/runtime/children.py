@@ -70,7 +70,7 @@ class ChildCall(Call):
             self._known()
 
     @property
-    def outlives(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+    def outlives(self) -> bool:
         """Whether it was started to go on whatever becomes of its call."""
         return self.is_started
 

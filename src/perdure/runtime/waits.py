@@ -6,22 +6,20 @@ that takes it out of the inbox; what nobody waits for yet is kept, in the order 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from perdure.context import MISSING
 from perdure.errors import RunGone, SignalTimeout, Undecodable
 from perdure.model import payloads
 from perdure.model.records import InboxKind, Kind
+from perdure.runtime.calls import Awaited
 from perdure.runtime.children import ended_outcome, request_cancel
 from perdure.runtime.overdue import reason
+from perdure.runtime.runloop import RunFuture
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from perdure.model.codec import ValueCodec
     from perdure.model.records import Event, InboxRow
     from perdure.runtime.calls import Outcome
@@ -31,15 +29,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("perdure.run")
 
 
-class WaitFuture(asyncio.Future[Any]):
+class WaitFuture(RunFuture):
     """The outcome of a wait. Cancelling it gives the wait up at once, and costs nothing in the log."""
 
-    __slots__ = ("n", "wait")
-    n: int
+    __slots__ = ("wait",)
     wait: SignalWait
-
-    def __hash__(self) -> int:
-        return self.n
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Give the wait up; True unless it has an outcome already."""
@@ -49,11 +43,10 @@ class WaitFuture(asyncio.Future[Any]):
         return super().cancel(msg)
 
 
-class SignalWait(Coroutine[object, None, Any]):
-    """One wait for a signal in a run: a coroutine that the run loop makes no task of."""
+class SignalWait(Awaited):
+    """One wait for a signal in a run."""
 
-    outlives: ClassVar[bool] = False
-    __slots__ = ("__weakref__", "codec", "default", "due", "future", "key", "name", "run", "timeout")
+    __slots__ = ("codec", "default", "due", "future", "name", "timeout")
 
     def __init__(
         self, run: Run, key: str, name: str, codec: ValueCodec, timeout: float | None, default: object
@@ -67,9 +60,6 @@ class SignalWait(Coroutine[object, None, Any]):
         self.due: float | None = None
         """On the loop's clock, seconds."""
         self.future: WaitFuture | None = None
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        return self.take_future().__await__()
 
     def take_future(self) -> WaitFuture:
         """Begin to wait."""
@@ -128,19 +118,6 @@ class SignalWait(Coroutine[object, None, Any]):
             advice="catch it where the workflow waits, or give wait() a default=",
         )
         future.set_exception(error)
-
-    def close(self) -> None:
-        """Give the wait up without having begun it."""
-
-    def send(self, _value: object) -> Any:
-        """Not driven by hand: await it."""
-        msg = "a wait is awaited, not sent into"
-        raise RuntimeError(msg)
-
-    def throw(self, *_exc: Any) -> Any:
-        """Not driven by hand: await it."""
-        msg = "a wait is awaited, not thrown into"
-        raise RuntimeError(msg)
 
     def __repr__(self) -> str:
         return f"<wait {self.key} of run {self.run.run_id}>"
