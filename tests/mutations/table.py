@@ -107,8 +107,8 @@ TABLE = [
         _suite("a_parent_is_told_that_the_id_of_a_child_is_taken"),
     ),
     Mutation(
-        "a run whose code has begun is cancelled by its code, not behind its back", "store/sqlite/control.py",
-        "if run.status is Status.BLOCKED or run.epoch == 0:", "if True:",
+        "a run whose code has begun is cancelled by its code, not behind its back", "store/controlling.py",
+        "if self.status is Status.BLOCKED or self.epoch == 0:", "if True:",
         _suite("a_suspended_run_is_cancelled_by_who_claims_it_next"),
     ),
     Mutation(
@@ -323,7 +323,7 @@ TABLE = [
     ),
     Mutation(
         "a refused run is left to none but living builds that have not refused it", _BUILDS,
-        "if _living(cursor, route) - builds and", "if _living(cursor, route) and",
+        "if living(cursor, route) - builds and", "if living(cursor, route) and",
         _suite("a_run_that_no_other_build_serves_is_blocked"),
     ),
     Mutation(

@@ -81,7 +81,7 @@ UNDOING = [
     ),
     Mutation(
         "a run with something to undo is not ended for want of its code", "store/sqlite/control.py",
-        "(run.undo is None and not _can_clean_up(cursor, run))", "not _can_clean_up(cursor, run)",
+        "(run.undo is None and not run.can_clean_up(", "(not run.can_clean_up(",
         _SUITE + "a_run_with_something_to_undo_stays_asked_where_nobody_has_its_code]",
     ),
     Mutation(

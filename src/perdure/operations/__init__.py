@@ -6,7 +6,8 @@ from perdure.operations.bulk import Tally
 from perdure.operations.coding import codeless
 from perdure.operations.listing import CANCELLABLE, Runs
 from perdure.operations.starting import Start, check_distinct
-from perdure.operations.verbs import RESUMABLE, Continued, Operations, WentOn
+from perdure.operations.verbs import Continued, Operations, WentOn
+from perdure.store.controlling import RESUMABLE
 
 __all__ = [
     "CANCELLABLE",

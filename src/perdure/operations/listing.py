@@ -9,8 +9,8 @@ from perdure.operations.bulk import Tally, do_to
 from perdure.operations.coding import codeless
 from perdure.operations.forking import fork, lineage_of
 from perdure.operations.signalling import send
-from perdure.operations.verbs import RESUMABLE
 from perdure.signals import message
+from perdure.store.controlling import RESUMABLE
 from perdure.store.protocol import Filter
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from perdure.model.records import Event, Kind, NewRun, RunRow, Status
 from perdure.model.starting import deadline_at, valid_tags
 from perdure.operations.coding import codeless
 from perdure.runtime import points
+from perdure.store.controlling import RESUMABLE
 from perdure.store.protocol import PAGE
 from perdure.workflow import Workflow
 
@@ -60,7 +61,6 @@ _NAMED = 5
 FOLLOWED = 256
 """Events that who follows a log reads at a time."""
 _NO_CAP = 1 << 30
-RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
 
 
 class WentOn(Exception):

@@ -22,6 +22,11 @@ _PAGE: Final = 1000
 """Stranded runs looked at per route and set of builds at a time."""
 
 
+def living(session: Session, route: int) -> set[str]:
+    """Builds of the living workers that serve a route."""
+    return {build for (build,) in session.fetch("living_builds", route)}
+
+
 def refuse_run(session: Session, run_key: int, epoch: int, build: str, payload: bytes) -> list[Event]:
     """End a run's hold because ``build`` cannot go on with it: leave it to other builds, or block it."""
     found = session.fetch("refused_runs", bigints([run_key]))
@@ -37,8 +42,7 @@ def refuse_run(session: Session, run_key: int, epoch: int, build: str, payload: 
         return []
     builds = {build, *(refused or ())}
     session.change("refuse", run_key, _number(session, builds))
-    living = {one for (one,) in session.fetch("living_builds", route)}
-    if living - builds and asked_to_end(session, run_key) is None:
+    if living(session, route) - builds and asked_to_end(session, run_key) is None:
         last = append(session, tail_of(drift), now, epoch + 1, Kind.RUN_RELEASED)
         make_claimable(session, [last], [crashes])
     else:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from perdure.errors import RunNotFound, WrongState
+from perdure.errors import RunNotFound
 from perdure.model.records import Kind, Status
+from perdure.store.controlling import Controlled
 from perdure.store.creating import PRIORITY_WEIGHT, URGENT
 from perdure.store.hearing import cancellation
 from perdure.store.postgres.arrays import bigints
+from perdure.store.postgres.builds import living
 from perdure.store.postgres.log import append, asked_to_cancel, end_unheld, is_there, tail
 from perdure.store.postgres.runs import get_runs
 from perdure.store.texts import storable
@@ -17,22 +19,6 @@ from perdure.store.texts import storable
 if TYPE_CHECKING:
     from perdure.model.records import Event, RunRow
     from perdure.store.postgres.session import Session
-
-RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
-
-
-class _Look(NamedTuple):
-    """A locked run, and the instant."""
-
-    status: Status
-    epoch: int
-    held: bool
-    run_id: str
-    route: int
-    refused: frozenset[str]
-    """The builds that have refused it."""
-    undo: str | None
-    now: int
 
 
 def request_cancel(session: Session, run_key: int, reason: str, *, force: bool = False, now: int | None) -> Status:
@@ -43,7 +29,7 @@ def request_cancel(session: Session, run_key: int, reason: str, *, force: bool =
     if run.status.terminal:
         return run.status
     reason = storable(reason)
-    if not run.held and (force or (run.undo is None and not _can_clean_up(session, run))):
+    if not run.held and (force or (run.undo is None and not run.can_clean_up(lambda: living(session, run.route)))):
         payload = cancellation(reason, forced=force, undo=run.undo)
         end_unheld(session, tail(session, run_key), run.now, run.epoch + 1, Status.CANCELLED, payload, reason)
         return Status.CANCELLED
@@ -53,17 +39,10 @@ def request_cancel(session: Session, run_key: int, reason: str, *, force: bool =
     return run.status
 
 
-def _can_clean_up(session: Session, run: _Look) -> bool:
-    """Whether the code of a run that nobody holds has begun, and somebody lives who can let it end."""
-    if run.status is Status.BLOCKED or run.epoch == 0:
-        return False
-    return any(build not in run.refused for (build,) in session.fetch("living_builds", run.route))
-
-
 def pause_run(session: Session, run_key: int, reason: str, *, now: int | None) -> Status:
     """Pause a run, or ask its holder to; not one that is to be cancelled."""
     run = _look(session, run_key, now)
-    if run.status.terminal or run.status in (Status.BLOCKED, Status.PAUSED):
+    if not run.can_rest:
         return run.status
     reason = storable(reason)
     payload = json.dumps({"reason": reason}).encode()
@@ -96,14 +75,8 @@ class Resumption:
             return None
         return get_runs(session, [self._key])[self._key]
 
-    def _resume(self, session: Session, run: _Look) -> bool:
-        if run.held or run.status not in RESUMABLE:
-            raise WrongState(
-                f"run {run.run_id!r} is {run.status.word}, so there is nothing to resume",
-                run_id=run.run_id,
-                status=run.status.word,
-                advice="only failed, cancelled, blocked and paused runs are resumed",
-            )
+    def _resume(self, session: Session, run: Controlled) -> bool:
+        run.check_resumable()
         if run.epoch != self._epoch:
             return False
         last = tail(session, self._key)
@@ -127,16 +100,16 @@ class Blocking:
         run = _look(session, self._key, None)
         if self._tried is not None and is_there(session, self._tried):
             return True
-        if run.held or run.epoch != self._epoch or run.status.terminal or run.status is Status.BLOCKED:
+        if not run.can_be_blocked(self._epoch):
             return False
         last = tail(session, self._key)
         self._tried = end_unheld(session, last, run.now, run.epoch + 1, Status.BLOCKED, self._payload, self._reason)
         return True
 
 
-def _look(session: Session, run_key: int, now: int | None) -> _Look:
+def _look(session: Session, run_key: int, now: int | None) -> Controlled:
     found = session.fetch("control", run_key, now)
     if not found:
         raise RunNotFound(f"no run with key {run_key}", run_key=run_key)
     status, epoch, held, run_id, route, refused, undo, instant = found[0]
-    return _Look(Status(status), epoch, held, run_id, route, frozenset(refused or ()), undo, instant)
+    return Controlled(Status(status), epoch, held, run_id, route, frozenset(refused or ()), undo, instant)

@@ -29,7 +29,7 @@ def open_refusals(cursor: apsw.Cursor, worker_key: int) -> list[int]:
     return [refusal for (refusal,) in fetch(cursor, QUERIES["open_refusals"], (worker_key,))]
 
 
-def _living(cursor: apsw.Cursor, route: int) -> set[str]:
+def living(cursor: apsw.Cursor, route: int) -> set[str]:
     """Builds of the living workers that serve a route."""
     return {build for (build,) in fetch(cursor, QUERIES["living_builds"], (route, boot_id(), boot_now()))}
 
@@ -49,7 +49,7 @@ def refuse_run(cursor: apsw.Cursor, run_key: int, epoch: int, build: str, payloa
         return []
     builds = {build, *json.loads(refused or "[]")}
     cursor.execute(QUERIES["refuse"], (run_key, _number(cursor, builds)))
-    if _living(cursor, route) - builds and asked_to_end(cursor, run_key) is None:
+    if living(cursor, route) - builds and asked_to_end(cursor, run_key) is None:
         last = append(cursor, tail_of(drift), now, epoch + 1, Kind.RUN_RELEASED)
         make_claimable(cursor, last, crashes)
     else:

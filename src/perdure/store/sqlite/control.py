@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from perdure.errors import RunNotFound, WrongState
+from perdure.errors import RunNotFound
 from perdure.model.records import Kind, Status
+from perdure.store.controlling import Controlled
 from perdure.store.creating import PRIORITY_WEIGHT, URGENT
 from perdure.store.hearing import cancellation
-from perdure.store.sqlite.liveness import boot_id, boot_now
+from perdure.store.sqlite.builds import living
 from perdure.store.sqlite.log import append, asked_to_cancel, end_unheld, tail
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.runs import get_runs
@@ -21,29 +22,14 @@ if TYPE_CHECKING:
 
     from perdure.model.records import RunRow
 
-RESUMABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
-
-
-class _Look(NamedTuple):
-    """A run as its row has it."""
-
-    status: Status
-    epoch: int
-    held: bool
-    run_id: str
-    route: int
-    refused: frozenset[str]
-    """The builds that have refused it."""
-    undo: str | None
-
 
 def request_cancel(cursor: apsw.Cursor, run_key: int, reason: str, *, force: bool = False, now: int) -> Status:
     """Cancel a run, or ask its holder to, or whoever claims it next; with ``force`` nobody but its holder is asked."""
-    run = _look(cursor, run_key)
+    run = _look(cursor, run_key, now)
     if run.status.terminal:
         return run.status
     reason = storable(reason)
-    if not run.held and (force or (run.undo is None and not _can_clean_up(cursor, run))):
+    if not run.held and (force or (run.undo is None and not run.can_clean_up(lambda: living(cursor, run.route)))):
         payload = cancellation(reason, forced=force, undo=run.undo)
         end_unheld(cursor, tail(cursor, run_key), now, run.epoch + 1, Status.CANCELLED, payload, reason)
         return Status.CANCELLED
@@ -53,18 +39,10 @@ def request_cancel(cursor: apsw.Cursor, run_key: int, reason: str, *, force: boo
     return run.status
 
 
-def _can_clean_up(cursor: apsw.Cursor, run: _Look) -> bool:
-    """Whether the code of a run that nobody holds has begun, and somebody lives who can let it end."""
-    if run.status is Status.BLOCKED or run.epoch == 0:
-        return False
-    living = fetch(cursor, QUERIES["living_builds"], (run.route, boot_id(), boot_now()))
-    return any(build not in run.refused for (build,) in living)
-
-
 def pause_run(cursor: apsw.Cursor, run_key: int, reason: str, *, now: int) -> Status:
     """Pause a run, or ask its holder to; not one that is to be cancelled."""
-    run = _look(cursor, run_key)
-    if run.status.terminal or run.status in (Status.BLOCKED, Status.PAUSED):
+    run = _look(cursor, run_key, now)
+    if not run.can_rest:
         return run.status
     reason = storable(reason)
     payload = json.dumps({"reason": reason}).encode()
@@ -85,14 +63,8 @@ def _ask(cursor: apsw.Cursor, request: str, run_key: int, payload: bytes, now: i
 
 def resume_run(cursor: apsw.Cursor, run_key: int, epoch: int, payload: bytes, *, now: int) -> RunRow | None:
     """Make an ended, blocked or paused run claimable again, if it is still at ``epoch``."""
-    run = _look(cursor, run_key)
-    if run.held or run.status not in RESUMABLE:
-        raise WrongState(
-            f"run {run.run_id!r} is {run.status.word}, so there is nothing to resume",
-            run_id=run.run_id,
-            status=run.status.word,
-            advice="only failed, cancelled, blocked and paused runs are resumed",
-        )
+    run = _look(cursor, run_key, now)
+    run.check_resumable()
     if run.epoch != epoch:
         return None
     event = append(cursor, tail(cursor, run_key), now, epoch + 1, Kind.RUN_RESUMED, payload)
@@ -105,16 +77,18 @@ def resume_run(cursor: apsw.Cursor, run_key: int, epoch: int, payload: bytes, *,
 
 def block_run(cursor: apsw.Cursor, run_key: int, epoch: int, payload: bytes, reason: str, *, now: int) -> bool:
     """Block a run that nobody holds, if it is still at ``epoch``."""
-    run = _look(cursor, run_key)
-    if run.held or run.epoch != epoch or run.status.terminal or run.status is Status.BLOCKED:
+    run = _look(cursor, run_key, now)
+    if not run.can_be_blocked(epoch):
         return False
     end_unheld(cursor, tail(cursor, run_key), now, epoch + 1, Status.BLOCKED, payload, reason)
     return True
 
 
-def _look(cursor: apsw.Cursor, run_key: int) -> _Look:
+def _look(cursor: apsw.Cursor, run_key: int, now: int) -> Controlled:
     found = fetch(cursor, QUERIES["control"], (run_key,))
     if not found:
         raise RunNotFound(f"no run with key {run_key}", run_key=run_key)
     status, epoch, held, run_id, route, refused, undo = found[0]
-    return _Look(Status(status), epoch, bool(held), run_id, route, frozenset(json.loads(refused or "[]")), undo)
+    return Controlled(
+        Status(status), epoch, bool(held), run_id, route, frozenset(json.loads(refused or "[]")), undo, now
+    )
