@@ -282,7 +282,7 @@ TABLE = [
     # -- what happens at the same time
     Mutation(
         "pauses do not count on a run's clock, and the past stays as it was", "model/replay.py",
-        "sum(pause for resumed, pause in self.pauses if resumed <= seq)", "sum(pause for _, pause in self.pauses)",
+        "sum(pause for resumed, pause in self.pauses.items() if resumed <= seq)", "sum(self.pauses.values())",
         _INTERLEAVINGS + "a_resumed_run_sees_the_instants_it_saw_and_the_pause_counts_on_no_timer",
     ),
     Mutation(

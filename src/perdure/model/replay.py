@@ -65,15 +65,17 @@ class Attempts:
 class Replay:
     """A run's log, read for replay.
 
+    What is mostly empty is held in dicts, sets of keys too: an empty dict costs the garbage collector nothing.
+
     Attributes:
         attempts: by key, for steps that were tried and have no outcome.
         started_at: when the run was first claimed, µs.
-        pauses: (seq, µs) of each resume: for how long the run had ended before it.
+        pauses: by seq of each resume, µs: for how long the run had ended before it.
         python: the Python minor that last claimed it before this claim ("3.12"), or "".
         cancelled: the cancel that has been delivered, if one has.
         accept_drift: whether the last resume was to go on with other arguments than those recorded.
         patches: names of the patches that are marked.
-        claims: what the claims say of who executed the run, and of the code.
+        claims: by seq, what the claims say of who executed the run, and of the code.
         progress: by key, what the attempts at a step recorded last of how far they were.
         emitted: keys of the values that the run's own code has emitted.
         delivered: how many recorded outcomes have been delivered.
@@ -118,19 +120,19 @@ class Replay:
         self.late: dict[str, Event] = {}
         self.attempts: dict[str, Attempts] = {}
         self.started_at = 0
-        self.pauses: list[tuple[int, int]] = []
+        self.pauses: dict[int, int] = {}
         self.python = ""
         self.cancelled: Event | None = None
         self.accept_drift = False
-        self.patches: set[str] = set()
-        self.claims: list[bytes | None] = []
+        self.patches: dict[str, None] = {}
+        self.claims: dict[int, bytes | None] = {}
         self.children: dict[str, Event] = {}
-        self.superseded: set[str] = set()
-        self.sent: set[str] = set()
-        self.undone: set[str] = set()
+        self.superseded: dict[str, None] = {}
+        self.sent: dict[str, None] = {}
+        self.undone: dict[str, None] = {}
         self.failures = 0
         self.progress: dict[str, bytes] = {}
-        self.emitted: set[str] = set()
+        self.emitted: dict[str, None] = {}
         self._copied = ended_at = at = ended = 0
         for event in events:
             kind = event.kind
@@ -145,7 +147,7 @@ class Replay:
                 self._note(event, event.key)
             elif kind == Kind.RUN_CLAIMED:
                 self.started_at = self.started_at or event.at
-                self.claims.append(event.payload)
+                self.claims[event.seq] = event.payload
             elif kind in {Kind.RUN_FAILED, Kind.RUN_BLOCKED, Kind.RUN_CANCELLED}:
                 ended_at, ended = event.at, kind
             elif kind == Kind.RUN_RESUMED:
@@ -156,24 +158,27 @@ class Replay:
             at = event.at
         self.trodden = len(self.claims) > 1 and not self.at_frontier
         if len(self.claims) > 1:
-            self.python = str(json.loads(self.claims[-2] or b"{}").get("python", ""))
-        self.cancelled = next((event for event in self._outcomes if event.kind == Kind.CANCEL_DELIVERED), None)
+            *_, before, _ = self.claims.values()
+            self.python = str(json.loads(before or b"{}").get("python", ""))
+        self.cancelled = None
+        if self._outcomes:
+            self.cancelled = next((event for event in self._outcomes if event.kind == Kind.CANCEL_DELIVERED), None)
 
     def _note(self, event: Event, key: str) -> None:
         if event.kind == Kind.STEP_STARTED:
             self._attempts(event).started = event.attempt or 0
         elif event.kind == Kind.PATCH_MARKED:
-            self.patches.add(patch_name(key))
+            self.patches[patch_name(key)] = None
         elif event.kind == Kind.PROGRESS:
             self.progress[key] = event.payload or b""
         elif event.kind == Kind.CHILD_STARTED:
             self.children[key] = event
         elif event.kind == Kind.MESSAGE_SENT:
-            self.sent.add(key)
+            self.sent[key] = None
         elif event.kind == Kind.UNDO_BEGUN:
-            self.undone.add(key)
+            self.undone[key] = None
         elif event.attempt is None:
-            self.emitted.add(key)
+            self.emitted[key] = None
 
     def _attempts(self, event: Event) -> Attempts:
         assert event.key is not None
@@ -182,7 +187,7 @@ class Replay:
     def _resume(self, resumed: Event, ended_at: int, *, has_failed: bool) -> None:
         """Go on after the run had ended; ``ended_at``: 0 if it had not."""
         if ended_at:
-            self.pauses.append((resumed.seq, resumed.at - ended_at))
+            self.pauses[resumed.seq] = resumed.at - ended_at
             if has_failed:
                 self._fail_anew()
         self._supersede(resumed)
@@ -218,7 +223,7 @@ class Replay:
             if event.key in keys or in_wake:
                 if event.key is not None:
                     self.by_key.pop(event.key, None)
-                    self.superseded.add(event.key)
+                    self.superseded[event.key] = None
                     if event.kind == Kind.STEP_FAILED:
                         state = self._attempts(event)
                         state.base = state.last = event.attempt or 0
@@ -234,7 +239,7 @@ class Replay:
         count.
         """
         self._copied = len(self.claims)
-        self.pauses.append((forked.seq, forked.at - copied_at))
+        self.pauses[forked.seq] = forked.at - copied_at
         accepted = self.accept_drift
         self._supersede(forked)
         self.accept_drift = accepted
@@ -253,7 +258,9 @@ class Replay:
 
     def zero(self, seq: int) -> int:
         """Return from when the run's clock counts after ``seq``, µs: it leaves out the pauses before that."""
-        return self.started_at + sum(pause for resumed, pause in self.pauses if resumed <= seq)
+        if not self.pauses:
+            return self.started_at
+        return self.started_at + sum(pause for resumed, pause in self.pauses.items() if resumed <= seq)
 
     @property
     def done(self) -> bool:

@@ -51,18 +51,19 @@ class Opened:
     __slots__ = ("_refs",)
 
     def __init__(self) -> None:
-        self._refs: list[weakref.ref[AsyncGenerator[Any, Any]]] = []
+        self._refs: dict[int, weakref.ref[AsyncGenerator[Any, Any]]] = {}
 
     def add(self, generator: AsyncGenerator[Any, Any]) -> None:
         """Note a generator on its first iteration."""
         if len(self._refs) > 64:  # noqa: PLR2004 - now and then
-            self._refs = [ref for ref in self._refs if ref() is not None]
-        self._refs.append(weakref.ref(generator))
+            self._refs = {key: ref for key, ref in self._refs.items() if ref() is not None}
+        self._refs.pop(id(generator), None)  # of one that is no more
+        self._refs[id(generator)] = weakref.ref(generator)
 
     def close(self) -> None:
         """Close what is open, in order; Perdure calls in their ``finally`` raise ``RunGone``."""
-        refs, self._refs = self._refs, []
-        for ref in refs:
+        refs, self._refs = self._refs, {}
+        for ref in refs.values():
             generator = ref()
             if generator is not None:
                 _ours.discard(id(generator))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextvars import Context, copy_context
+from pathlib import Path
 from sys import _getframe
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +14,7 @@ from perdure.errors import RunGone
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable, Generator
-    from types import CodeType
+    from types import CodeType, FrameType
 
     from perdure.model.arguments import Prepared
     from perdure.protocols import StepLike
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
 
 _NO_CONTEXT = Context()
+_HERE = str(Path(__file__).parent.parent)
 
 Outcome: TypeAlias = "tuple[Callable[..., object], *tuple[Any, ...]]"
 """Something to deliver: a function and its arguments, called in the activation that follows."""
@@ -250,3 +252,11 @@ def marked_first(calls: deque[StepCall]) -> bool:
             calls.appendleft(call)
             return True
     return False
+
+
+def users_frame() -> FrameType:
+    """The innermost frame of the caller's callers that is not Perdure's own."""
+    frame = _getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame

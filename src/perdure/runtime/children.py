@@ -7,9 +7,7 @@ Its end is posted to the parent's inbox in the commit of its last event.
 from __future__ import annotations
 
 import os
-import sys
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import DriftError, RunCancelled, RunConflict, RunGone, StepFailed, Undecodable
@@ -21,7 +19,7 @@ from perdure.model.keys import step_name
 from perdure.model.records import InboxKind, Kind, Message, NewRun, Status
 from perdure.model.starting import deadline_at
 from perdure.runtime import drift
-from perdure.runtime.calls import Call, CallFuture
+from perdure.runtime.calls import Call, CallFuture, users_frame
 from perdure.signals import cancellation
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
     from perdure.workflow import Workflow
 
-_HERE = str(Path(__file__).parent.parent)
 _READABLE = 300
 """Characters of a child's run id that say whose it is; the rest makes it unique."""
 _TOLD = {
@@ -53,9 +50,7 @@ class ChildCall(Call):
 
     def __init__(self, run: Run, workflow: Workflow[Any, Any], key: str, data: bytes) -> None:
         super().__init__(run, key)
-        frame = sys._getframe(3)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-            frame = frame.f_back
+        frame = users_frame()
         self.code, self.lasti = frame.f_code, frame.f_lasti
         self.workflow = workflow
         self.data = data

@@ -176,14 +176,14 @@ class Claiming:
     async def _claim_up_to(self, limit: int, only: int | None = None) -> list[Claim]:
         key, facts = self._worker.key, self._worker.facts
         given_time = self._host.given_time
-        self._reach(points.CLAIM)
+        self._host.reach(points.CLAIM)
         return await self._journal.call(
             lambda: self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=given_time()),
             then=self._claimed,
         )
 
     def _claimed(self, claims: list[Claim]) -> None:
-        self._reach(points.CLAIMED)
+        self._host.reach(points.CLAIMED)
         for claim in claims:
             self._worker.execute(claim)
 
@@ -200,7 +200,3 @@ class Claiming:
         due = await self._journal.call(lambda: self._store.next_due(self._routes))
         if due is not None:
             self.due.set(due)
-
-    def _reach(self, point: str) -> None:
-        if self._host.reached is not None:
-            self._host.reached(point)

@@ -231,7 +231,7 @@ class CodeView:
         was on disk: nothing later ever began.
         """
         run = self._run
-        builds = {payloads.fields(payload).get("build") for payload in run.replay.claims}
+        builds = {payloads.fields(payload).get("build") for payload in run.replay.claims.values()}
         return builds == {run.host.build} and code in run.definition.codes
 
     def emit(self, value: object, stream: str | StreamLike) -> None:

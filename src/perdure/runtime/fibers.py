@@ -141,11 +141,11 @@ class Fibers:
         try:
             while True:
                 thread.segment = run.loop.create_future()
-                run.resumes.append((thread, reply))
+                run.resumes[thread] = reply
                 try:
                     request = await thread.segment
                 except asyncio.CancelledError as cancel:
-                    run.resumes.remove((thread, reply))
+                    del run.resumes[thread]
                     if not thread.begun:
                         raise
                     reply = (None, cancel)

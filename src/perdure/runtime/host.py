@@ -144,6 +144,11 @@ class Host:
         """The context a workflow starts in: a copy of what was current when the engine started."""
         return self.context.copy()
 
+    def reach(self, point: str) -> None:
+        """Say that a point of ``perdure.runtime.points`` is reached, to whoever wants to know."""
+        if self.reached is not None:
+            self.reached(point)
+
     def settle_soon(self, body: Body) -> None:
         """Settle a body on the loop's next turn; all that have returned in this one share it."""
         if not self._over:

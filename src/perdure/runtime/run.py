@@ -115,7 +115,7 @@ class Run:
         self.waits = None if row.deadline_at is None else Waits(self)
         self.failures: dict[int, tuple[BaseException, str, int]] = {}
         """By id: failures of steps that the workflow saw, with the step's key and the attempt."""
-        self.resumes: list[tuple[Any, Any]] = []
+        self.resumes: dict[Any, Any] = {}
         self.strays = _NO_TASKS
         self.replay = _NOTHING
         self.recorded_python = ""
@@ -230,8 +230,8 @@ class Run:
                 loop = self.loop  # another one, if something is left to do
                 continue
             if self.resumes:
-                thread, reply = self.resumes.pop(0)
-                thread.go(reply)
+                thread = next(iter(self.resumes))
+                thread.go(self.resumes.pop(thread))
                 return
             assert self.root is not None
             if self.root.done() and not endings.strays_left(self):

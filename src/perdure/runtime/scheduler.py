@@ -199,7 +199,7 @@ class Scheduler:
                 await self._note(row, str(error) or type(error).__name__)
         if not changes:
             return []
-        self._reach(points.FIRE)
+        self._host.reach(points.FIRE)
         verdicts = await self._journal.call(lambda: self._store.change_schedules(changes, now=now), then=self._done)
         for change, verdict in zip(changes, verdicts, strict=True):
             if verdict == Verdict.BAD:
@@ -207,7 +207,7 @@ class Scheduler:
         return verdicts
 
     def _done(self, _verdicts: object) -> None:
-        self._reach(points.FIRED)
+        self._host.reach(points.FIRED)
         self._fired()
 
     async def _inputs(self, row: ScheduleRow) -> list[Artifact]:
@@ -228,10 +228,6 @@ class Scheduler:
         self._faulty[row.schedule_key] = self._host.loop.time() + FAULTY
         logger.error("schedule %s could not be fired, trying again in %g s: %s", row.key, FAULTY, fault)
         await self._journal.call(lambda: self._store.fault_schedule(row.schedule_key, fault))
-
-    def _reach(self, point: str) -> None:
-        if self._host.reached is not None:
-            self._host.reached(point)
 
 
 __all__ = ["Scheduler"]

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from perdure.errors import ContinueAsNew, RunBlocked, RunGone, WrongState
@@ -19,7 +17,7 @@ from perdure.model.failures import encode_failure, failure_text
 from perdure.model.keys import UNDO
 from perdure.model.records import Kind
 from perdure.runtime import drift
-from perdure.runtime.calls import StepCall
+from perdure.runtime.calls import StepCall, users_frame
 from perdure.runtime.children import ChildCall, call_child
 from perdure.workflow import Workflow
 
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 SHOWN = 50
 """Keys of compensations that a run's row names."""
 
-_HERE = str(Path(__file__).parent.parent)
 _NOT_FAILURES = (RunGone, GeneratorExit, KeyboardInterrupt)
 """What leaves a block although nothing has failed in it: the run leaves memory, and goes on later."""
 
@@ -231,7 +228,7 @@ class Saga:
                 advice="push inside the block, before the step whose effect it undoes",
             )
         key, arguments = self._run.code.register(what, args, kwargs)
-        one = Compensation(key, what, arguments, _caller())
+        one = Compensation(key, what, arguments, users_frame())
         self._stack.append(one)
         self._undoing.register(one)
 
@@ -318,14 +315,6 @@ async def _for_ever() -> NoReturn:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
             continue
-
-
-def _caller() -> FrameType:
-    """The innermost frame of the user's."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
-    return frame
 
 
 __all__ = ["Compensation", "Saga", "Undoing", "is_pending", "listed", "shielded", "undoing_of"]

@@ -120,13 +120,13 @@ class Vigil:
         if not dead:
             return
         self._reclaiming = True
-        self._reach(points.RECLAIM)
+        self._host.reach(points.RECLAIM)
         key, cap = self._worker.key, self._cap
         self._journal.call(lambda: self._store.reclaim(key, dead, cap=cap)).add_done_callback(self._reclaimed)
 
     def _reclaimed(self, done: asyncio.Future[Any]) -> None:
         self._reclaiming = False
-        self._reach(points.RECLAIMED)
+        self._host.reach(points.RECLAIMED)
         if (error := done.exception()) is not None:
             logger.warning("runs of dead workers could not be taken back: %s", error)
             return
@@ -162,10 +162,6 @@ class Vigil:
                 self._worker.run_lost(run, None)
             else:
                 run.advance()
-
-    def _reach(self, point: str) -> None:
-        if self._host.reached is not None:
-            self._host.reached(point)
 
 
 class _Reading:
