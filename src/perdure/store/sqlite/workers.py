@@ -10,6 +10,7 @@ from perdure.errors import StoreUnreachable
 from perdure.store import rows
 from perdure.store.protocol import Route
 from perdure.store.sqlite.liveness import Watch, boot_id, boot_now
+from perdure.store.sqlite.reading import data_version
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.sidecar import Sidecar, process_started
 from perdure.store.sqlite.sql import QUERIES
@@ -38,6 +39,8 @@ class Workers:
         self._watches: dict[int, Watch] = {}
         self._beats: dict[int, dict[int, int]] = {}
         """By observer: what it saw of each worker when it last looked."""
+        self._version = (0, 0)
+        self._rows: tuple[list[WorkerRow], list[int]] = ([], [])
 
     def register(self, worker: WorkerRow, routes: Sequence[int]) -> None:
         """Lock first, then insert: a row whose byte is free is that of a dead worker."""
@@ -106,12 +109,21 @@ class Workers:
 
     def dead(self, observer: int, *, grace: int) -> list[int]:
         """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
-        with self._reader as cursor:
-            found = fetch(cursor, QUERIES["watch_workers"])
-            holders = fetch(cursor, QUERIES["list_holders"])
-        workers = [rows.worker_row(row) for row in found if row[0] != observer]
+        rows_now, holders = self._stored()
+        workers = [worker for worker in rows_now if worker.worker_key != observer]
         known = {worker.worker_key for worker in workers} | {observer}
         self._beats[observer] = {worker.worker_key: worker.beat for worker in workers}
         watch = self._watches.setdefault(observer, Watch())
         dead = watch.dead(workers, self._sidecar, grace=grace)
-        return dead + [key for (key,) in holders if key not in known]
+        return dead + [key for key in holders if key not in known]
+
+    def _stored(self) -> tuple[list[WorkerRow], list[int]]:
+        """The rows of all workers and the keys that hold runs: looked for so often that they are kept while they hold."""
+        with self._reader as cursor:
+            # Taken first: what is committed between this and the reading is read, and read again the next time.
+            version = self._reader.opened, data_version(cursor)
+            if version != self._version:
+                workers = [rows.worker_row(row) for row in fetch(cursor, QUERIES["watch_workers"])]
+                self._rows = workers, [key for (key,) in fetch(cursor, QUERIES["list_holders"])]
+                self._version = version
+            return self._rows
