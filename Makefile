@@ -75,6 +75,7 @@ bench: $(DEV) ## Measure the engine beside what the disk allows
 .PHONY: bench-large
 bench-large: $(DEV) ## Measure stores of millions of rows beside small ones
 	@$(BIN)/python -m benchmarks.large $(DATABASES)
+	@$(BIN)/python -m benchmarks.waiting $(DATABASES)
 
 .PHONY: bench-peers
 bench-peers: $(DEV) $(PEERS)/.installed ## Measure DBOS and Absurd beside it, on one PostgreSQL server
