@@ -331,6 +331,11 @@ leave_step: Callable[[Token[Attempt | None]], None] = _attempt.reset
 """Undo ``enter_step``; not needed where the whole contextvars context is dropped."""
 
 
+def current_attempt() -> Attempt | None:
+    """Return the attempt whose body is calling, or is about to begin; for the test kit."""
+    return _attempt.get()
+
+
 def in_step() -> bool:
     """Return whether a step's body is calling."""
     return current_run() is None and _attempt.get() is not None

@@ -28,7 +28,7 @@ from perdure.waiting import Home, Waiters
 from perdure.workflow import collect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Container, Iterable
     from typing import Self
 
     from perdure.hooks import Hooks
@@ -364,11 +364,15 @@ class Engine(Client):
 
         A step's body counts as executing for as long as it runs. For tests with a clock that they move.
         """
+        await self._rest(())
+
+    async def _rest(self, held: Container[object]) -> None:
+        """Wait until nothing could go on but time, and bodies that are ``held``."""
         turns = 0
         while True:
             # Mostly it is a matter of a few turns of the loop; what takes longer waits for a body.
             await asyncio.sleep(0 if turns < TURNS else SHORT)
-            if self._worker is None or self._worker.at_rest:
+            if self._worker is None or self._worker.at_rest(held):
                 return
             turns += 1
 

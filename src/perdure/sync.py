@@ -265,6 +265,13 @@ class Engine:
         self._lock = threading.Lock()
         self._is_started = False
 
+    @classmethod
+    def around(cls, engine: _engine.Engine, portal: Portal) -> Self:
+        """Return a blocking engine for one that lives on a portal's loop, opened and closed there."""
+        self = cls()
+        self._engine, self._portal = engine, portal
+        return self
+
     # -- opening and closing
 
     def start(self) -> None:

@@ -90,7 +90,7 @@ async def test_a_schedule_outlives_its_engine_and_another_one_fires_it(path, clo
         await clock.pass_time("70m", engine)
         assert await ids(engine) == []  # who does not have its workflow leaves it alone
     async with engine_at(path, stamp, clock=clock) as engine:
-        await until(lambda: engine._worker.at_rest)
+        await until(engine._worker.at_rest)
         await engine.idle()
         assert await ids(engine) == ["s@2030-01-01T13:00:00Z"]
 

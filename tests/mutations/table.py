@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.mutations.kit import KIT
 from tests.mutations.messages import MESSAGES
 from tests.mutations.mutation import Mutation
+from tests.mutations.power import POWER
 from tests.mutations.schedules import SCHEDULES
 from tests.mutations.undoing import UNDOING
 from tests.mutations.watching import WATCHING
@@ -529,7 +531,9 @@ TABLE = [
         "crash/test_failover.py::test_nobody_stays_with_a_primary_that_was_demoted_and_still_answers",
         slow=True,
     ),
+    *KIT,
     *MESSAGES,
+    *POWER,
     *SCHEDULES,
     *UNDOING,
     *WATCHING,

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 import perdure
-from perdure import Engine, sleep, step, workflow
+from perdure import Engine, Signal, sleep, step, workflow
 from perdure.errors import NotAwaited, RunCancelled, RunFailed, RunGone
 from tests.runtime import scenarios, scenarios_anyio, scenarios_sync
 from tests.runtime.harness import attack, cancel_me, fail, lab, work
@@ -165,6 +165,36 @@ def test_no_handler_of_exceptions_sees_the_drop(tmp_path, quiet):
     asyncio.run(main())
     assert SEEN == []
     assert not issubclass(RunGone, Exception)
+
+
+word = Signal[str]("word")
+
+
+@workflow
+async def listens() -> str:
+    try:
+        return await word.wait()
+    except BaseException as error:
+        SEEN.append(type(error).__name__)
+        raise
+
+
+def test_a_run_that_was_claimed_anew_before_its_suspension_was_told_is_let_go(tmp_path, quiet):
+    async def main():
+        async with Engine(tmp_path / "runs.db", workflows=[listens], durability="process") as engine:
+            handle = await engine.enqueue(listens)
+            worker = engine._worker
+            while not worker._suspended:
+                await asyncio.sleep(0)
+            _, late = worker._suspended.popitem()
+            await handle.signal(word, "hello")
+            assert await handle.result() == "hello"
+            worker.run_suspended(late)
+            assert late.gone
+            assert not worker._suspended
+
+    asyncio.run(main())
+    assert SEEN == ["GeneratorExit"]
 
 
 # -- exceptions that are no failures

@@ -179,6 +179,43 @@ async def forgets_to_await(n: int) -> int:
     return n
 
 
+@step(retry=Retry(max_attempts=3, initial_delay="1m"))
+async def takes_apart(items: list[int]) -> int:
+    total = items.pop() + items.pop()
+    if items == [1]:
+        raise ConnectionError(total)
+    return total
+
+
+@workflow
+async def has_its_input_taken_apart(items: list[int]) -> list[int]:
+    try:
+        return [await takes_apart(items), *items]
+    except ConnectionError as error:
+        return [*error.args, *items]
+
+
+@step
+async def pay_here(*, ctx: StepContext = INJECTED) -> str:
+    ctx.tools.effect("pay", ctx.idempotency_key)
+    return "here"
+
+
+@step
+async def pay_there(*, ctx: StepContext = INJECTED) -> str:
+    ctx.tools.effect("pay", ctx.idempotency_key)
+    return "there"
+
+
+@workflow
+async def pays_elsewhere_if_it_takes_long(n: int) -> str:
+    try:
+        async with asyncio.timeout(60):
+            return await pay_here()
+    except TimeoutError:
+        return await pay_there()
+
+
 @workflow
 async def acts_outside_a_step(n: int) -> int:
     n = await add(n, 1)

@@ -157,6 +157,57 @@ def test_a_run_that_hangs_after_a_crash_is_found():
         explore_crashes(hangs, tools=Ledger, timeout=0.2)
 
 
+def test_a_step_may_take_its_input_apart():
+    report = explore_crashes(planted.has_its_input_taken_apart, [1, 2, 3])
+    assert report.result == "the result [5,1,2,3]", "each attempt at it, and the workflow, have a list of their own"
+
+
+# -- what goes on side by side
+
+
+def paid_once(ledger):
+    assert len({effect.idempotency_key for effect in ledger.effects("pay")}) == 1, "paid twice"
+
+
+def test_an_order_of_events_that_does_harm_is_found_and_named():
+    assert explore_crashes(planted.pays_elsewhere_if_it_takes_long, 1, tools=Ledger, interleavings=0, check=paid_once)
+    with pytest.raises(UnsafeWorkflow, match=r"paid twice[\s\S]*\(order \d of seed 3\)"):
+        explore_crashes(planted.pays_elsewhere_if_it_takes_long, 1, tools=Ledger, seed=3, check=paid_once)
+
+
+@step
+async def branch(name: str) -> str:
+    return name
+
+
+@workflow
+async def side_by_side() -> list[str]:
+    ended: list[str] = []
+
+    async def one(name: str) -> None:
+        ended.append(await branch(name))
+
+    await asyncio.gather(*map(one, "abc"))
+    return ended
+
+
+def test_other_orders_are_crashed_in_too_and_the_same_seed_draws_the_same_ones():
+    report = explore_crashes(side_by_side, interleavings=3)
+    assert len(report.orders) == 3
+    assert {row.order for row in report.rows} == {0, *report.orders}
+    assert not report.comparable, "it ends otherwise in each"
+    assert f"other orders: {', '.join(map(str, report.orders))} of seed 0" in str(report)
+    assert f"/branch#1 (order {report.orders[0]})" in str(report)
+    assert explore_crashes(side_by_side, interleavings=3) == report
+    assert explore_crashes(side_by_side, interleavings=3, seed=1).orders != report.orders
+    single = [row.ran_twice for row in report.rows if row.order and len(row.ran_twice) == 1]
+    assert single, "what has ended alone is not run again with the rest"
+
+
+def test_where_nothing_goes_on_side_by_side_there_are_no_other_orders():
+    assert not explore_crashes(planted.pays_well, 1, tools=Ledger).orders
+
+
 # -- how a process dies
 
 
@@ -181,7 +232,7 @@ def test_a_body_in_flight_is_torn_without_its_finally_blocks():
     def check(world):
         worlds.append(tuple(world))
 
-    report = explore_crashes(cleaning, tools=list, check=check)
+    report = explore_crashes(cleaning, tools=list, check=check, interleavings=0)
     inside = [row.place for row in report.rows].index("inside")
     assert worlds[2 + inside] == ("begins", "begins", "ends", "finally")
 

@@ -125,6 +125,10 @@ class Arguments:
                 kwargs[name] = values[name]
         return tuple(args), kwargs
 
+    def anew(self, prepared: Prepared) -> Prepared:
+        """Return the same arguments with other copies: what one attempt does to its own is no concern of the next."""
+        return Prepared(prepared.data, *self.decode(prepared.data))
+
     def condense(self, data: bytes) -> bytes:
         """Return what an outcome keeps of arguments: themselves up to ``LIMIT`` bytes, else head and hash.
 

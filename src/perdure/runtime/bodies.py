@@ -90,11 +90,12 @@ class Body:
     def start(self) -> None:
         """Begin the body; it may have settled on return."""
         run, call = self.run, self.call
-        step, host = call.step, run.host
+        host = run.host
         context = self.context
         context.run(enter_step, self)
         if host.reached is not None:  # told in the body's context, so that it can ask for step_context()
             context.run(host.reached, points.BODY)
+        step = call.step  # read now: who was told may have put another in its place, of the same definition
         if not step.is_async:
             self.stage = _RUNNING
             host.threads.submit(self, context, None)

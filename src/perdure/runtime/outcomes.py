@@ -130,6 +130,7 @@ def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
             args=args,
         )
         call.attempt += 1
+        call.prepared = step.arguments.anew(call.prepared)
         call.next_at = next_at
         call.barrier = run.seq
         call.marked = False

@@ -30,7 +30,7 @@ from perdure.runtime.waits import Waits
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from perdure.context import RunContext
     from perdure.model.records import Artifact, Claim, CommitItem, InboxRow, Successor
@@ -430,11 +430,14 @@ class Run:
         """What the run's code takes for now: when the last outcome delivered happened (µs UTC)."""
         return self._zero + round(self.loop.clock * 1e6)
 
-    def at_rest(self, now: int) -> bool:
-        """Whether nothing but the alarm that is set, after ``now`` (µs), can make the run go on."""
-        if self.in_flight or self.busy or self.leaving is not None or self.deaf:
+    def at_rest(self, now: int, held: Container[object]) -> bool:
+        """Whether nothing but bodies that are ``held``, or its alarm, set after ``now`` (µs), can make it go on."""
+        if self.busy or self.leaving is not None or self.deaf:
             return False
-        return self._alarm is not None and self._alarm.due is not None and self._alarm.due > now
+        if any(body not in held for body in self.in_flight.values()):
+            return False
+        due = None if self._alarm is None else self._alarm.due
+        return bool(self.in_flight) if due is None else due > now
 
     # -- writing
 

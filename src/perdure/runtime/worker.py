@@ -36,7 +36,7 @@ from perdure.runtime.vigil import Vigil
 from perdure.store.protocol import PAGE, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from perdure.model.clock import Clock
     from perdure.model.records import Claim, Event, RunRow
@@ -288,6 +288,9 @@ class Worker:
     def run_suspended(self, run: Run) -> None:
         """A run is written as waiting."""
         self._faults.pop(run.run_key, None)
+        if self.running.get(run.run_key) is not run:
+            run.drop(None)  # it has been woken and claimed anew before this was told
+            return
         self._free(run)
         if self._only:
             self._claiming.wanted.add(run.run_key)
@@ -524,13 +527,12 @@ class Worker:
                 wait.cancel()
         return not self.running
 
-    @property
-    def at_rest(self) -> bool:
-        """Whether nothing will happen here before time passes (or another process does something)."""
+    def at_rest(self, held: Container[object] = ()) -> bool:
+        """Whether nothing will happen before time passes, a ``held`` body ends or another process does something."""
         now = self._clock.now()
         if not self._claiming.at_rest(now) or not self.scheduler.at_rest(now) or not self._journal.at_rest:
             return False
-        return all(run.at_rest(now) for run in self.running.values())
+        return all(run.at_rest(now, held) for run in self.running.values())
 
     def abandon(self) -> list[Run]:
         """End without a word, as a killed process does; returns the runs it has in memory, which are not touched."""

@@ -174,6 +174,36 @@ class RealTimeouts:
         return self._clock.call_at(due, loop, callback)
 
 
+class EitherTimeouts(RealTimeouts):
+    """A manual clock for tests that move it or have it moved: steps time out when it goes on, or real time does."""
+
+    def call_later(self, after: float, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> EitherAlarm:
+        """See ``ManualClock``; to be called on the loop."""
+        return EitherAlarm(self._clock, after, loop, callback)
+
+
+class EitherAlarm:
+    """Something to call back once, when a manual clock or the loop's own has gone on by so many seconds."""
+
+    __slots__ = ("_callback", "_manual", "_real")
+
+    def __init__(
+        self, clock: ManualClock, after: float, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
+    ) -> None:
+        self._callback = callback
+        self._real = loop.call_later(after, self._ring)
+        self._manual = clock.call_later(after, loop, self._ring)
+
+    def cancel(self) -> None:
+        """Take it back; on the loop."""
+        self._real.cancel()
+        self._manual.cancel()
+
+    def _ring(self) -> None:
+        self.cancel()
+        self._callback()
+
+
 def _ring(alarms: list[Alarm]) -> None:
     here = asyncio._get_running_loop()
     for alarm in alarms:
@@ -188,4 +218,4 @@ def _ring(alarms: list[Alarm]) -> None:
                 alarm.cancel()
 
 
-__all__ = ["BEGINNING", "Alarm", "ManualClock", "RealTimeouts"]
+__all__ = ["BEGINNING", "Alarm", "EitherTimeouts", "ManualClock", "RealTimeouts"]

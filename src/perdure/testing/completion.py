@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perdure.engine import Engine
 from perdure.errors import ColourError, PerdureError, RunNotFound
 from perdure.model import ids
+from perdure.model.durations import to_datetime
 from perdure.model.records import Status
 from perdure.testing.clock import ManualClock, RealTimeouts
 from perdure.testing.family import family
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perdure.handle import Handle
+    from perdure.model.history import RunView
+    from perdure.model.records import RunRow
     from perdure.store.protocol import Store
-    from perdure.testing.script import Cue
+    from perdure.testing.script import Cue, Scripts
     from perdure.workflow import Workflow
 
 InputT = TypeVar("InputT")
@@ -73,10 +76,10 @@ def run_to_completion(
             "run_to_completion would block the event loop it is called in",
             advice="call it in a plain def test; in an async one, use an Engine, a ManualClock and its pass_time(…)",
         )
-    script = Script(signals)
-    return asyncio.run(
-        _run(workflow, value, store, clock or ManualClock(), run_id, tools, family(workflow, workflows), script)
-    )
+    clock = clock or ManualClock()
+    run_id = run_id or ids.run_id(clock.now(), os.urandom)
+    script = Script(signals, run_id)
+    return asyncio.run(_run(workflow, value, store, clock, run_id, tools, family(workflow, workflows), script))
 
 
 async def _run(
@@ -84,25 +87,38 @@ async def _run(
     value: InputT,
     store: str | Path | Store,
     clock: ManualClock,
-    run_id: str | None,
+    run_id: str,
     tools: Any,
     workflows: list[Workflow[Any, Any]],
     script: Script,
 ) -> R:
-    timed = RealTimeouts(clock)
-    run_id = run_id or ids.run_id(timed.now(), os.urandom)
-    async with Engine(store, workflows=workflows, tools=tools, clock=timed, durability="process") as engine:
-        running = asyncio.ensure_future(engine.run(workflow, value, run_id=run_id, retry_failed=True))
-        passing = asyncio.ensure_future(let_time_pass(engine, clock, script, partial(_look, engine, run_id)))
-        try:
-            await asyncio.wait({running, passing}, return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                passing.result()  # raises: it does not end otherwise
-            return await running
-        finally:
-            passing.cancel()
-            running.cancel()
-            await asyncio.wait({running, passing})
+    async with Engine(
+        store, workflows=workflows, tools=tools, clock=RealTimeouts(clock), durability="process"
+    ) as engine:
+        return await complete(engine, workflow, value, run_id, clock, script)
+
+
+async def complete(
+    engine: Engine,
+    workflow: Workflow[InputT, R],
+    value: InputT,
+    run_id: str,
+    clock: ManualClock,
+    script: Script | Scripts,
+    turn: asyncio.Lock | None = None,
+) -> R:
+    """Run a workflow in an engine whose clock is moved on whenever nothing else happens; see ``run_to_completion``."""
+    running = asyncio.ensure_future(engine.run(workflow, value, run_id=run_id, retry_failed=True))
+    passing = asyncio.ensure_future(let_time_pass(engine, clock, script, partial(_look, engine, run_id), turn))
+    try:
+        await asyncio.wait({running, passing}, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            passing.result()  # raises: it does not end otherwise
+        return await running
+    finally:
+        passing.cancel()
+        running.cancel()
+        await asyncio.wait({running, passing})
 
 
 async def _look(engine: Engine, run_id: str) -> None:
@@ -118,16 +134,29 @@ async def _look(engine: Engine, run_id: str) -> None:
     view = await handle.view()
     if view.seq != (row.seq or 0) or view.status is not row.status:
         return
+    has_to_be_sent = view.awaits or view.children
+    raise not_finished(
+        row,
+        view,
+        "nothing is going to happen",
+        advice="give what is to be sent with signals=[(signal, message), …]" if has_to_be_sent else "resume it",
+    )
+
+
+def not_finished(row: RunRow, view: RunView, why: str, *, advice: str) -> RunNotFinished:
+    """Say that a run does not end, and what it waits for."""
     children = [f"child {one.run_id}" for one in view.children.values() if one.status == "running"]
-    awaits = [f"signal {name!r}" for name in view.awaits]
-    what = f", for {', '.join(awaits + children)}" if awaits or children else ""
-    raise RunNotFinished(
-        f"run {run_id!r} is {row.status.word}{what}, and nothing is going to happen",
-        advice="give what is to be sent with signals=[(signal, message), …]" if awaits or children else "resume it",
-        run_id=run_id,
+    what = [f"signal {name!r}" for name in view.awaits] + children
+    waits = f", for {', '.join(what)}" if what else ""
+    if row.wake_at is not None and not row.status.terminal:
+        waits += f", until {to_datetime(row.wake_at).isoformat(sep=' ', timespec='seconds')}"
+    return RunNotFinished(
+        f"run {row.run_id!r} is {row.status.word}{waits}, and {why}",
+        advice=advice,
+        run_id=row.run_id,
         status=row.status.word,
         awaits=view.awaits,
     )
 
 
-__all__ = ["RunNotFinished", "run_to_completion"]
+__all__ = ["RunNotFinished", "complete", "not_finished", "run_to_completion"]

@@ -21,6 +21,7 @@ from perdure.testing.clock import BEGINNING, ManualClock
 from perdure.testing.ends import ENDS, ending, failure, same_end
 from perdure.testing.family import family
 from perdure.testing.mortal import Plan, Witness
+from perdure.testing.order import Order
 from perdure.testing.process import Process, Setting
 from perdure.testing.report import Report, Row, unsafe
 from perdure.testing.script import Script
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from perdure.workflow import Workflow
 
 RUN_ID = "explored"
+DRAWS = 4
+"""How many orders are drawn, at most, for each that makes a difference."""
 REHEARSALS = 5
 """How often the first log is replayed: what depends on addresses in memory needs several chances to differ."""
 CRASH_CAP = 1_000_000
@@ -69,6 +72,8 @@ def explore_crashes(  # noqa: PLR0913 - options
     workflows: Sequence[Workflow[Any, Any]] = (),
     check: Callable[[Any], object] | None = None,
     limit: int | None = None,
+    interleavings: int = 2,
+    seed: int = 0,
     start: datetime = BEGINNING,
     timeout: float = 10.0,
     store: Callable[[ManualClock], Store] | None = None,
@@ -79,6 +84,10 @@ def explore_crashes(  # noqa: PLR0913 - options
     goes on in a fresh engine on the same store. Checked each time: the run ends as it does undisturbed; no step whose
     outcome was committed began again; what did begin twice had the same attempt and the same idempotency key; and the
     code, run against the final log without executing any step, arrives at the same end.
+
+    Where steps go on side by side, all that is done again for other orders in which they, timers and messages may come
+    to the workflow: as if some bodies took longer than others. The orders are drawn by lot from ``seed``, so the same
+    call tries the same ones.
 
     All of it happens in this process, on a clock that jumps to the next timer or retry when nothing else happens, so
     that a sleep of a fortnight costs nothing. Dying in it cannot stop a thread: bodies on threads run to their end, and
@@ -95,6 +104,8 @@ def explore_crashes(  # noqa: PLR0913 - options
         workflows: children that the code does not call by their names; those are found.
         check: called with the tools after each crash, when the run has ended; what it raises is a problem found.
         limit: try at most so many crashes, evenly spread; without it, all.
+        interleavings: how many other orders to try, as far as there are any.
+        seed: what they are drawn by.
         start: what the clock shows when the run is created.
         timeout: real seconds a run may take before or after its crash.
         store: opens the store to use, given the clock that it is to judge time by; it is closed in the end. Without
@@ -121,8 +132,9 @@ def explore_crashes(  # noqa: PLR0913 - options
         explorer = _Explorer(
             workflow, value, opened, clock, start, tools, ledger, check, timeout, family(workflow, workflows), signals
         )
+        explorer.report.seed = seed
         with closing(opened), closing(explorer):
-            explorer.explore(limit)
+            explorer.explore(limit, interleavings)
         report = explorer.report
     if not report.safe:
         raise unsafe(report)
@@ -145,6 +157,11 @@ class _Lived:
     def end(self) -> Event | None:
         """The event with which it ended."""
         return self.events[-1] if self.events and self.events[-1].kind in ENDS else None
+
+    @property
+    def course(self) -> tuple[tuple[int, str | None], ...]:
+        """What happened in the run, in its order."""
+        return tuple((event.kind, event.key) for event in self.events)
 
 
 class _Explorer:
@@ -178,7 +195,7 @@ class _Explorer:
         """Let go of what it opened."""
         self._stage.close()
 
-    def explore(self, limit: int | None) -> None:
+    def explore(self, limit: int | None, interleavings: int) -> None:
         """Fill the report."""
         report = self.report
         undisturbed = self._live(None)
@@ -196,12 +213,16 @@ class _Explorer:
             report.problems.append(f"two undisturbed runs end differently: with {report.result}, then {other}")
         if report.problems:
             return
-        plans = _plans(undisturbed.first)
+        plans = [(0, plan) for plan in _plans(undisturbed.first)]
+        for order, lived in self._other_orders(undisturbed, interleavings):
+            plans += [(order, plan) for plan in _plans(lived.first)]
+        if report.problems:
+            return
         if limit is not None and limit < len(plans):
             report.left_out = len(plans) - limit
             plans = [plans[index * len(plans) // limit] for index in range(limit)]
-        for plan in plans:
-            self._crash(plan)
+        for order, plan in plans:
+            self._crash(plan, order)
         if not report.left_out:
             # Where threads race, one life has more writes than another: go on while there is something to die at.
             for number in range(undisturbed.first.writes + 1, 2 * undisturbed.first.writes):
@@ -209,19 +230,38 @@ class _Explorer:
                 if not any(died):
                     break
 
-    def _crash(self, plan: Plan) -> bool:
+    def _other_orders(self, undisturbed: _Lived, wanted: int) -> Iterator[tuple[int, _Lived]]:
+        """Live undisturbed in other orders, as far as they make a difference."""
+        report = self.report
+        seen = {undisturbed.course}
+        for number in range(1, DRAWS * wanted + 1):
+            if len(report.orders) == wanted:
+                return
+            lived = self._live(None, number)
+            assert self._expected is not None
+            if lived.end is not None and not same_end(lived.end, self._expected):
+                report.comparable = False
+            report.problems += [f"{problem} (order {number} of seed {report.seed})" for problem in lived.problems]
+            if report.problems or not lived.first.order.chosen:
+                return
+            if lived.course not in seen:
+                seen.add(lived.course)
+                report.orders.append(number)
+                yield number, lived
+
+    def _crash(self, plan: Plan, order: int = 0) -> bool:
         """Live with one crash; returns whether there was one."""
-        lived = self._live(plan)
+        lived = self._live(plan, order)
         died = lived.first.died
         if died is None:
             self.report.problems += [problem for problem in lived.problems if problem not in self.report.problems]
         else:
-            self.report.rows.append(Row(plan.place, died, tuple(lived.ran_twice), tuple(lived.problems)))
+            self.report.rows.append(Row(plan.place, died, tuple(lived.ran_twice), tuple(lived.problems), order))
         return died is not None
 
     # -- one run
 
-    def _live(self, plan: Plan | None) -> _Lived:
+    def _live(self, plan: Plan | None, order: int = 0) -> _Lived:
         witness = Witness()
         self._clock.set(self._start)
         tools, world = self._make_tools()
@@ -239,7 +279,7 @@ class _Explorer:
             Script(self._signals),
         )
         ledger_at = self._noted()
-        first = Process(setting, plan)
+        first = Process(setting, plan, self._order(order))
         first.live()
         begun = list(witness.bodies)
         ledger_then = self._noted()
@@ -248,20 +288,23 @@ class _Explorer:
             # What another engine does that sees a worker dead.
             self._store.reclaim(0, [first.worker], cap=CRASH_CAP)
             self._store.retire_worker(first.worker)
-            second = Process(setting)
+            second = Process(setting, None, self._order(order, "after"))
             second.live()
         row, events = self._log(setting.namespace)
         before = set(begun)
         lived = _Lived(
             first, second, row, events, witness, [b for b in witness.bodies[len(begun) :] if b in before], []
         )
-        lived.problems += self._judge(lived, world)
+        lived.problems += self._judge(lived, world, alike=plan is not None or not order)
         lived.problems += self._judge_effects(ledger_at, ledger_then)
         lived.problems += self._judge_family(setting.namespace)
         first.bury()
         if second is not None:
             second.bury()
         return lived
+
+    def _order(self, number: int, what: str = "") -> Order:
+        return Order(f"{self.report.seed}/{number}/{what}" if number else None)
 
     def _make_tools(self) -> tuple[Any, Any]:
         """What the engines are given, and what ``check`` is: the world outside, which a crash leaves as it is."""
@@ -284,7 +327,7 @@ class _Explorer:
 
     # -- judging
 
-    def _judge(self, lived: _Lived, world: Any) -> Iterator[str]:
+    def _judge(self, lived: _Lived, world: Any, *, alike: bool) -> Iterator[str]:
         yield from lived.witness.broken
         last = lived.second or lived.first
         when = "" if lived.second is None else "after the crash "
@@ -302,6 +345,7 @@ class _Explorer:
         )
         if (
             self._expected is not None
+            and alike
             and self.report.comparable
             and not interrupted  # a step that may not begin again says so to the workflow, which may act on it
             and not same_end(lived.end, self._expected)

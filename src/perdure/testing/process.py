@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
@@ -15,16 +16,19 @@ from perdure.runtime import points
 from perdure.runtime.bodies import Abort
 from perdure.testing.clock import RealTimeouts
 from perdure.testing.mortal import Death, Doom, MortalStore, Plan
+from perdure.testing.order import Order
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Container
+    from contextlib import AsyncExitStack
 
     from perdure.runtime.run import Run
     from perdure.runtime.worker import Worker
     from perdure.store.protocol import Store
     from perdure.testing.clock import ManualClock
     from perdure.testing.mortal import Witness
-    from perdure.testing.script import Script
+    from perdure.testing.script import Script, Scripts
+    from perdure.waiting import Home
     from perdure.workflow import Workflow
 
 PATIENCE = 2.0
@@ -63,6 +67,25 @@ class Mortal(Engine):
         """End without a word; returns the runs that are left in memory."""
         return self._abandon()
 
+    @property
+    def home(self) -> Home:
+        """What it has open at the moment."""
+        return self._home
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a body is under way."""
+        return self._worker is not None and any(run.in_flight for run in self._worker.running.values())
+
+    @property
+    def tools(self) -> AsyncExitStack | None:
+        """What leaves the tools; nobody does when it dies."""
+        return self._stack
+
+    async def rest(self, held: Container[object]) -> None:
+        """Wait until nothing could go on but time, and bodies that are ``held``."""
+        await self._rest(held)
+
 
 @dataclass(slots=True)
 class Process:
@@ -70,6 +93,8 @@ class Process:
 
     setting: Setting
     plan: Plan | None = None
+    order: Order = field(default_factory=Order)
+    """In which order what goes on side by side ends."""
     died: str | None = None
     """What it was doing when it died."""
     stuck: bool = False
@@ -120,15 +145,25 @@ class Process:
         await engine.start()
         assert engine.worker is not None
         self.worker = engine.worker.key
-        passing = asyncio.ensure_future(let_time_pass(engine, setting.clock, setting.script))
+        passing = asyncio.ensure_future(self._let_time_pass())
         try:
             await engine.run(setting.workflow, setting.value, run_id=setting.run_id)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own end, whatever it is
             self.error = error
         passing.cancel()
+        self.order.release_all()
         await engine.stop()
         await self._loop.shutdown_asyncgens()
         await self._loop.shutdown_default_executor()
+
+    async def _let_time_pass(self) -> None:
+        """Whenever nothing happens by itself, let a body end that is kept, or time go on."""
+        engine, clock, script, order = self._engine, self.setting.clock, self.setting.script, self.order
+        while True:
+            await engine.rest(order)
+            order.chosen = order.chosen or (bool(order) and clock.next_due() is not None)
+            if not ((order.is_patient() and (await script.prompt(engine) or clock.skip())) or order.release()):
+                await asyncio.sleep(NAP)
 
     @property
     def claims(self) -> set[int]:
@@ -153,6 +188,7 @@ class Process:
         run = next(run for run in worker.running.values() if run.run_id == ctx.run_id)
         step = run.in_flight[ctx.key].call.step
         self.setting.witness.began(ctx, run.run_key, at_most_once=step.at_most_once)
+        self.order.hold()
         if self.plan != Plan("inside", self.bodies):
             return
         whose = "" if ctx.run_id == self.setting.run_id else f" of {ctx.run_id}"
@@ -184,6 +220,7 @@ class Process:
     def _perish(self) -> None:
         """Leave nothing running, and run nothing: a killed process executes no ``finally``."""
         loop = self._loop
+        self.order.release_all()
         loop.set_exception_handler(lambda _loop, _context: None)
         self._tasks = list(asyncio.all_tasks(loop))
         worker = self._engine.worker
@@ -211,7 +248,11 @@ class Process:
 
 
 async def let_time_pass(
-    engine: Engine, clock: ManualClock, script: Script, stalled: Callable[[], Awaitable[object]] | None = None
+    engine: Engine,
+    clock: ManualClock,
+    script: Script | Scripts,
+    stalled: Callable[[], Awaitable[object]] | None = None,
+    turn: asyncio.Lock | None = None,
 ) -> None:
     """Whenever the engine is idle, send what is waited for, or go on to the next instant at which something is due.
 
@@ -220,13 +261,16 @@ async def let_time_pass(
         clock: its clock.
         script: what may be sent.
         stalled: called when there is neither.
+        turn: of several who let time pass for one engine, one at a time decides.
     """
     while True:
-        await engine.idle()
-        if not await script.prompt(engine) and not clock.skip():
+        async with turn or nullcontext():
+            await engine.idle()
+            if await script.prompt(engine) or clock.skip():
+                continue
             if stalled is not None:
                 await stalled()
-            await asyncio.sleep(NAP)
+        await asyncio.sleep(NAP)
 
 
 def _close(coro: Any) -> None:

@@ -22,12 +22,14 @@ class Row:
         ran_twice: bodies that had begun when the process died and began again afterwards: with key, attempt and
             idempotency key.
         problems: what is wrong with that, in sentences.
+        order: number of the order in which what goes on side by side ended; 0: as it came.
     """
 
     place: Place
     point: str
     ran_twice: tuple[Began, ...] = ()
     problems: tuple[str, ...] = ()
+    order: int = 0
 
 
 @dataclass(slots=True)
@@ -43,6 +45,8 @@ class Report:
         comparable: False if undisturbed runs end differently each time (a step that makes up its result, say): then the
             result after a crash is compared with its own log only.
         left_out: how many more crashes there would have been without ``limit``.
+        seed: what other orders were drawn by.
+        orders: the numbers of the orders that were crashed in besides the one in which it all came.
     """
 
     workflow: str
@@ -52,6 +56,8 @@ class Report:
     reads: list[Read] = field(default_factory=list)
     comparable: bool = True
     left_out: int = 0
+    seed: int = 0
+    orders: list[int] = field(default_factory=list)
 
     @property
     def safe(self) -> bool:
@@ -62,6 +68,9 @@ class Report:
         wrong = sum(bool(row.problems) for row in self.rows)
         harm = f"{wrong} of them harmful" if wrong else "none harmful"
         lines = [f"{self.workflow}: {len(self.rows)} crashes, {harm}", f"undisturbed it ends with {self.result}"]
+        if self.orders:
+            numbers = ", ".join(map(str, self.orders))
+            lines.append(f"what goes on side by side also ended in other orders: {numbers} of seed {self.seed}")
         if not self.comparable:
             lines.append("(differently each time, so each run's end was compared with its own log only)")
         if self.left_out:
@@ -70,6 +79,8 @@ class Report:
         for row in self.rows:
             twice = "; ".join(f"{b.key} attempt {b.attempt} key {b.idempotency_key[:12]}" for b in row.ran_twice)
             point = row.point if len(row.point) <= POINT else row.point[: POINT - 1] + "…"
+            if row.order:
+                point += f" (order {row.order})"
             table.append((row.place, point, twice or "-"))
         widths = [max(len(line[column]) for line in table) for column in (0, 1)]
         for number, line in enumerate(table):
@@ -105,7 +116,8 @@ def unsafe(report: Report) -> UnsafeWorkflow:
     harmed = [row for row in report.rows if row.problems]
     if harmed:
         first = harmed[0]
-        message += ["", f"If the process dies {first.place} this: {first.point}"]
+        order = f" (order {first.order} of seed {report.seed})" if first.order else ""
+        message += ["", f"If the process dies {first.place} this: {first.point}{order}"]
         message += [f"  - {problem}" for problem in first.problems]
         if len(harmed) > 1:
             message.append(f"  ({len(harmed) - 1} more of {len(report.rows)} crashes do harm: print(error.report))")

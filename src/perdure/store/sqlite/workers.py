@@ -118,7 +118,7 @@ class Workers:
         return dead + [key for key in holders if key not in known]
 
     def _stored(self) -> tuple[list[WorkerRow], list[int]]:
-        """The rows of all workers and the keys that hold runs: looked for so often that they are kept while they hold."""
+        """The rows of all workers and the keys that hold runs, kept as long as the store does not change."""
         with self._reader as cursor:
             # Taken first: what is committed between this and the reading is read, and read again the next time.
             version = self._reader.opened, data_version(cursor)
