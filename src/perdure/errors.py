@@ -32,6 +32,11 @@ class PerdureError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    @property
+    def headline(self) -> str:
+        """The first line of the message: what is logged. Where values are shown, they are in the lines below."""
+        return self.message.partition("\n")[0]
+
     def __getattr__(self, name: str) -> object:
         # Fields read like attributes: error.run_id.
         fields = self.__dict__.get("fields")

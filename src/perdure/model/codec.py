@@ -15,11 +15,12 @@ from functools import partial
 from json.encoder import encode_basestring
 from typing import Any
 
-from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
+from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
 
 from perdure.errors import InvalidValue, NotSerializable, Undecodable
 from perdure.model.classes import type_name
 from perdure.model.equality import same
+from perdure.model.ordering import may_have_sets, write_ordered
 from perdure.model.tagged import BIG, MARK, dumps
 from perdure.model.untagged import loads, loads_plain
 
@@ -107,10 +108,11 @@ class ValueCodec:
             return loads_plain(data)
         try:
             return typed[1](data)
-        except Exception as error:
-            # Validators are users' code and may raise anything.
+        except Exception as error:  # noqa: BLE001 - validators are users' code and may raise anything
             name = type_name(self.hint)
-            raise Undecodable(f"stored value does not fit {name}: {error}", type=name, advice=_ADVICE) from error
+            raise Undecodable(
+                f"stored value does not fit {name}: {_why(error)}", type=name, advice=_ADVICE
+            ) from _cause(error)
 
     def admit(self, value: Any, at: str = "$") -> Any:
         """Return a value that somebody gives as the annotation's type has it: validated, and made so if need be.
@@ -125,15 +127,14 @@ class ValueCodec:
         assert self._adapter is not None
         try:
             return self._adapter.validate_python(value)
-        except Exception as error:
-            # Validators are users' code and may raise anything.
+        except Exception as error:  # noqa: BLE001 - validators are users' code and may raise anything
             name = type_name(self.hint)
             raise InvalidValue(
-                f"{at} is not of type {name}: {error}",
+                f"{at} is not of type {name}: {_why(error)}",
                 path=at,
                 type=name,
                 advice="nothing was stored; give what the annotation says",
-            ) from error
+            ) from _cause(error)
 
     def decode_only(self, data: bytes) -> Any:
         """Return the value that bytes stand for, if it is of the annotation's type, whoever wrote it.
@@ -155,10 +156,12 @@ class ValueCodec:
             return None
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(self.hint)
-            read = adapter.validator.validate_json
-            if _may_have_aliases(adapter):  # otherwise there is nothing to choose, and asking takes its time
+            write, read, schema = adapter.serializer.to_json, adapter.validator.validate_json, _schema(adapter)
+            if schema is None or may_have_sets(schema):
+                write = partial(write_ordered, write)
+            if schema is None or "alias" in schema:  # otherwise there is nothing to choose, and asking takes its time
                 read = partial(read, by_alias=True, by_name=True)
-            self._adapter, self._typed = adapter, (adapter.serializer.to_json, read)
+            self._adapter, self._typed = adapter, (write, read)
         except (PydanticUndefinedAnnotation, NameError):
             return None  # something in it is not defined yet, and may be next time
         except PydanticUserError as error:
@@ -170,11 +173,25 @@ class ValueCodec:
         return self._typed
 
 
-def _may_have_aliases(adapter: TypeAdapter[Any]) -> bool:
+def _why(error: Exception) -> str:
+    """What stands in the way, without the value: messages are logged, and values are nobody's business."""
+    if not isinstance(error, ValidationError):
+        return f"{type(error).__name__}: {error}"
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ") for one in found)
+
+
+def _cause(error: Exception) -> Exception | None:
+    """What a traceback is to show as the reason: not what pydantic says, which shows the value."""
+    return None if isinstance(error, ValidationError) else error
+
+
+def _schema(adapter: TypeAdapter[Any]) -> str | None:
+    """What pydantic made of an annotation, as text; None if it cannot be shown."""
     try:
-        return "alias" in repr(adapter.core_schema)
+        return repr(adapter.core_schema)
     except Exception:  # noqa: BLE001 - of a default value, which is in there too
-        return True
+        return None
 
 
 def write_scalar(value: Any, kind: type) -> bytes | None:

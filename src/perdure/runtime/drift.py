@@ -73,7 +73,7 @@ def guard_moved(run: Run, call: StepCall) -> bool:
 def depart(run: Run, error: DriftError) -> bool:
     """Block the run for a departure, or go on with a warning if that is how the engine works; True if it goes on."""
     if run.host.on_drift == "warn":
-        logger.warning("%s; it goes on all the same (on_drift='warn')", error.message)
+        logger.warning("%s; it goes on all the same (on_drift='warn')", error.headline)
         return True
     run.loop.poisoned(error)
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from perdure.errors import PerdureError
 from perdure.model.records import Kind
 from perdure.runtime.endings import misfit
 
@@ -72,7 +73,8 @@ class Refusing:
 
     def _tell(self, run: Run, events: list[Event]) -> None:
         if events and events[-1].kind == Kind.RUN_RELEASED:
-            logger.warning("run %s does not fit this build, and is left to others: %s", run.run_id, run.verdict)
+            why = run.verdict.headline if isinstance(run.verdict, PerdureError) else run.verdict
+            logger.warning("run %s does not fit this build, and is left to others: %s", run.run_id, why)
         if self._host.hooks is not None:
             self._host.hooks.wrote(run, events)
         self._done(run, events)
