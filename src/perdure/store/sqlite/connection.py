@@ -9,7 +9,7 @@ import os
 import threading
 from contextlib import suppress
 from os import getpid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import apsw
 
@@ -34,8 +34,25 @@ CHECKPOINT_PAGES: Final = 1000
 EXTEND_PAGES: Final = 64
 """Pages from which the log's file is extended."""
 
-_WAL_BYTES: Final = 5 * 1024 * 1024
+LOG_BYTES: Final = 5 * 1024 * 1024
 """A little more than the log grows to between checkpoints: overwriting blocks syncs faster than appending them."""
+
+
+class LogSize(NamedTuple):
+    """How large the write-ahead log is let grow.
+
+    Attributes:
+        extend_at: pages from which its file is extended.
+        extend_to: bytes to which it is extended.
+        checkpoint_at: pages from which it is copied into the database.
+    """
+
+    extend_at: int = EXTEND_PAGES
+    extend_to: int = LOG_BYTES
+    checkpoint_at: int = CHECKPOINT_PAGES
+
+
+LOG_SIZE: Final = LogSize()
 
 _FORK_PATIENCE: Final = 1.0
 """Seconds a fork waits for a connection that is in use."""
@@ -171,6 +188,7 @@ class Writer(Link, Hasty):
         connect: opens a connection to it.
         connection: one that is open already.
         extend: whether the log's file is to be extended once it grows: of use where commits are synced.
+        size: how large the log is let grow.
     """
 
     def __init__(
@@ -180,11 +198,13 @@ class Writer(Link, Hasty):
         connection: apsw.Connection | None = None,
         *,
         extend: bool,
+        size: LogSize = LOG_SIZE,
     ) -> None:
         self._patient = True
         self._log_pages = 0
         self._to_extend = extend
-        self._checkpoint_at = EXTEND_PAGES if extend else CHECKPOINT_PAGES
+        self._size = size
+        self._checkpoint_at = size.extend_at if extend else size.checkpoint_at
         Hasty.__init__(self)
         Link.__init__(self, place, connect, connection)
 
@@ -196,7 +216,7 @@ class Writer(Link, Hasty):
     def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         # SQLite calls it after every commit; having it switches SQLite's own checkpointing off.
         if pages < self._log_pages and not self._to_extend:
-            self._checkpoint_at = CHECKPOINT_PAGES
+            self._checkpoint_at = self._size.checkpoint_at
         self._log_pages = pages
         return apsw.SQLITE_OK
 
@@ -295,7 +315,7 @@ class Writer(Link, Hasty):
         with suppress(apsw.Error):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         # Not asked for again before the log has grown by as much, or has begun anew.
-        self._checkpoint_at = self._log_pages + CHECKPOINT_PAGES
+        self._checkpoint_at = self._log_pages + self._size.checkpoint_at
 
     def _extend_log(self) -> None:
         """Fill the write-ahead log's file up with zeros, once, so that commits overwrite blocks that are there.
@@ -304,22 +324,22 @@ class Writer(Link, Hasty):
         commits a few times only would wait longer for this than it saves.
         """
         self._to_extend = False
-        self._checkpoint_at = CHECKPOINT_PAGES
+        self._checkpoint_at = self._size.checkpoint_at
         with suppress(StoreError, OSError):
             self.begin()
             try:
-                _fill(f"{self.path}-wal")
+                _fill(f"{self.path}-wal", self._size.extend_to)
             finally:
                 self.rollback()
 
 
-def _fill(log: str) -> None:
+def _fill(log: str, to: int) -> None:
     # The log itself is never locked (only the database and its -shm file are), so opening and closing it is safe.
     descriptor = os.open(log, os.O_WRONLY)
     try:
         size = os.fstat(descriptor).st_size
-        if size < _WAL_BYTES:
-            os.pwrite(descriptor, bytes(_WAL_BYTES - size), size)
+        if size < to:
+            os.pwrite(descriptor, bytes(to - size), size)
             os.fsync(descriptor)
     finally:
         os.close(descriptor)

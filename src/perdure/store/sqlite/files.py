@@ -18,6 +18,9 @@ APPLICATION_ID: Final = 0x50455244
 _MAGIC = b"SQLite format 3\x00"
 _HEADER = 100
 _APPLICATION_ID_AT = 68
+_JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+_PAGES_BEFORE = slice(16, 20)
+"""Where a rollback journal says how many pages the database had before."""
 
 _NETWORK = {
     0x6969: "NFS",
@@ -43,7 +46,9 @@ _FUSE_LOCAL = {"fuseblk", "fuse.ntfs-3g", "fuse.mergerfs", "fuse.bindfs", "fuse.
 
 
 def look_at(path: Path) -> bool:
-    """Say whether there is a store at ``path`` (False: nothing, or an empty file), reading only the file's header.
+    """Say whether there is a store at ``path``, reading only headers.
+
+    False: there is nothing, or an empty file, or a store that is half made.
 
     Call it only while this process has no store open on the file: closing any descriptor of a file drops the locks
     that the process holds on it.
@@ -57,7 +62,7 @@ def look_at(path: Path) -> bool:
             header = file.read(_HEADER)
     except FileNotFoundError:
         return False
-    if not header:
+    if not header or is_half_made(path):
         return False
     advice = "give the path of a Perdure store, or of a file that does not exist yet; this file was not touched"
     if header[: len(_MAGIC)] != _MAGIC[: len(header)]:
@@ -67,6 +72,20 @@ def look_at(path: Path) -> bool:
     if int.from_bytes(header[_APPLICATION_ID_AT : _APPLICATION_ID_AT + 4], "big") != APPLICATION_ID:
         raise NotAStore(f"{path} is the database of another program", store=str(path), advice=advice)
     return True
+
+
+def is_half_made(path: Path) -> bool:
+    """Whether the database at ``path`` was being made when its process or the power went: it holds nothing yet.
+
+    Its file may hold anything then, and none of it counts: SQLite's journal says that there was no page before, and
+    whoever opens the database makes it empty again.
+    """
+    try:
+        with open(f"{path}-journal", "rb", buffering=0) as file:  # noqa: PTH123 - a name made from the path's
+            header = file.read(_PAGES_BEFORE.stop)
+    except FileNotFoundError:
+        return False
+    return header.startswith(_JOURNAL_MAGIC) and header[_PAGES_BEFORE] == bytes(4)
 
 
 def make_file(path: Path) -> None:

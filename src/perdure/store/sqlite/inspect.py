@@ -10,7 +10,7 @@ from perdure.errors import NotAStore, StoreUnreachable
 from perdure.store.migrate import Inspection
 from perdure.store.sqlite.connect import connect
 from perdure.store.sqlite.faults import translate
-from perdure.store.sqlite.files import APPLICATION_ID
+from perdure.store.sqlite.files import APPLICATION_ID, is_half_made
 from perdure.store.sqlite.schema import MIGRATIONS
 from perdure.store.sqlite.sql import QUERIES
 
@@ -26,7 +26,7 @@ def inspect(path: Path) -> Inspection:
         NotAStore: the file belongs to something else.
         StoreError: it cannot be opened.
     """
-    if not path.exists() or path.stat().st_size == 0:
+    if not _is_there(path):
         raise StoreUnreachable(
             f"there is no store at {path}",
             store=str(path),
@@ -63,10 +63,13 @@ def migration_script(path: Path) -> str:
     Raises:
         StoreError: it cannot be opened, or belongs to something else.
     """
-    there = path.exists() and path.stat().st_size > 0
-    version = inspect(path).version if there else 0
+    version = inspect(path).version if _is_there(path) else 0
     parts = [migration.sql.strip() for migration in MIGRATIONS[version:]]
     return "\n".join([f"{QUERIES['begin']};", *parts, f"{QUERIES['commit']};", ""])
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0 and not is_half_made(path)
 
 
 __all__ = ["inspect", "migration_script"]

@@ -22,7 +22,7 @@ from perdure.store.sqlite import (
     schedules,
 )
 from perdure.store.sqlite.connect import connect, open_file
-from perdure.store.sqlite.connection import Reader, Writer
+from perdure.store.sqlite.connection import LOG_SIZE, LogSize, Reader, Writer
 from perdure.store.sqlite.messages import deliver
 from perdure.store.sqlite.outreach import Outreach
 from perdure.store.sqlite.routes import Routes
@@ -72,6 +72,7 @@ class SqliteStore:
         create: bool = True,
         vfs: str | None = None,
         clock: Clock | None = None,
+        log_size: LogSize = LOG_SIZE,
     ) -> None:
         self.path = path
         self.url = f"sqlite:///{path}"
@@ -82,8 +83,8 @@ class SqliteStore:
         if place.file is not None:
             guard.protect(place.file)
         writing = partial(connect, path, durability=durability, vfs=vfs)
-        self._writer = Writer(place, writing, opened.connection, extend=durability == "disk")
-        self._heart = Writer(place, writing, extend=False)
+        self._writer = Writer(place, writing, opened.connection, extend=durability == "disk", size=log_size)
+        self._heart = Writer(place, writing, extend=False, size=log_size)
         self._reader = Reader(place, partial(connect, path, query_only=True, vfs=vfs))
         self._routes = Routes(self._writer)
         self._workers = Workers(path, self._writer, self._heart, self._reader)
