@@ -44,6 +44,31 @@ KIT = [
         "testing/test_env_crash.py::test_who_waits_for_a_run_goes_on_waiting_in_the_next_process",
     ),
     Mutation(
+        "what may come in another order is crashed in other orders", "testing/process.py",
+        "        self.order.hold()\n", "        pass\n",
+        "testing/test_explore.py::test_an_order_of_events_that_does_harm_is_found_and_named",
+    ),
+    Mutation(
+        "a process that is to be killed is killed, and not left to end", "testing/killing.py",
+        "told.say(\"died\", what, self.stuck)\n", "return super()._die(what)\n",
+        "testing/test_explore_kill.py::test_what_dies_here_and_what_is_killed_dies_at_the_same_points",
+    ),
+    Mutation(
+        "each attempt has arguments of its own", "runtime/outcomes.py",
+        "call.prepared = step.arguments.anew(call.prepared)", "pass",
+        "testing/test_explore.py::test_a_step_may_take_its_input_apart",
+    ),
+    Mutation(
+        "what does not decode is not shown", "model/codec.py",
+        "if not isinstance(error, ValidationError):\n        return f", "if True:\n        return f",
+        "engine/test_secrets.py::test_a_message_that_does_not_fit_is_refused_without_being_shown",
+    ),
+    Mutation(
+        "no log line shows the values of a departure", "runtime/drift.py",
+        "error.headline)", "error.message)",
+        "engine/test_secrets.py::test_a_departure_from_the_log_is_warned_of_and_told_without_its_values_being_shown",
+    ),
+    Mutation(
         "code that departs from a history fails the test", "testing/histories.py",
         "if found.verdict is Verdict.DEPARTS:", "if False:",
         "testing/test_histories.py::test_code_that_departs_fails_with_the_place_and_what_to_do[finished-sqlite]",

@@ -15,11 +15,11 @@ from perdure.errors import ColourError, IntegrityError, StepInterrupted
 from perdure.finding import Code
 from perdure.model.records import Kind, Status
 from perdure.replaying import Verdict, replay_here
-from perdure.store.open import open_store
 from perdure.store.protocol import PAGE, Filter
 from perdure.testing.clock import BEGINNING, ManualClock
 from perdure.testing.ends import ENDS, ending, failure, same_end
 from perdure.testing.family import family
+from perdure.testing.killing import Executioner, Killed, opening_of
 from perdure.testing.mortal import Plan, Witness
 from perdure.testing.order import Order
 from perdure.testing.process import Process, Setting
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perdure.workflow import Workflow
 
 RUN_ID = "explored"
-DRAWS = 4
+DRAWS = 8
 """How many orders are drawn, at most, for each that makes a difference."""
 REHEARSALS = 5
 """How often the first log is replayed: what depends on addresses in memory needs several chances to differ."""
@@ -74,6 +74,7 @@ def explore_crashes(  # noqa: PLR0913 - options
     limit: int | None = None,
     interleavings: int = 2,
     seed: int = 0,
+    kill: bool = False,
     start: datetime = BEGINNING,
     timeout: float = 10.0,
     store: Callable[[ManualClock], Store] | None = None,
@@ -106,6 +107,10 @@ def explore_crashes(  # noqa: PLR0913 - options
         limit: try at most so many crashes, evenly spread; without it, all.
         interleavings: how many other orders to try, as far as there are any.
         seed: what they are drawn by.
+        kill: let each process that dies be one of its own, killed by SIGKILL, instead of dying in this one: slower, and
+            nothing is spared, threads neither. It imports the workflow, so that has to be in a module; what tools note
+            in memory dies with it, so effects belong in a file (``Ledger(path)``). ``value``, ``tools`` and ``store``
+            are pickled.
         start: what the clock shows when the run is created.
         timeout: real seconds a run may take before or after its crash.
         store: opens the store to use, given the clock that it is to judge time by; it is closed in the end. Without
@@ -116,6 +121,7 @@ def explore_crashes(  # noqa: PLR0913 - options
 
     Raises:
         UnsafeWorkflow: something is wrong; an ``AssertionError`` that says what and where.
+        DefinitionError: with ``kill``, something cannot be had in another process.
         ColourError: called where an event loop runs.
     """
     if asyncio._get_running_loop() is not None:
@@ -125,13 +131,13 @@ def explore_crashes(  # noqa: PLR0913 - options
         )
     clock = ManualClock(start)
     with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
-        if store is None:
-            opened: Store = open_store(Path(folder) / "explored.db", durability="process", clock=clock)
-        else:
-            opened = store(clock)
+        opening = opening_of(Path(folder) / "explored.db") if store is None else store
+        executioner = Executioner(workflow, workflows, signals, opening) if kill else None
+        opened = opening(clock)
         explorer = _Explorer(
-            workflow, value, opened, clock, start, tools, ledger, check, timeout, family(workflow, workflows), signals
-        )
+            workflow, value, opened, clock, start, tools, ledger, check, timeout, family(workflow, workflows), signals,
+            executioner,
+        )  # fmt: skip
         explorer.report.seed = seed
         with closing(opened), closing(explorer):
             explorer.explore(limit, interleavings)
@@ -145,7 +151,7 @@ def explore_crashes(  # noqa: PLR0913 - options
 class _Lived:
     """A run after one or two processes."""
 
-    first: Process
+    first: Process | Killed
     second: Process | None
     row: RunRow | None
     events: list[Event]
@@ -157,6 +163,29 @@ class _Lived:
     def end(self) -> Event | None:
         """The event with which it ended."""
         return self.events[-1] if self.events and self.events[-1].kind in ENDS else None
+
+    @property
+    def writes(self) -> int:
+        """How many writes of the run its first process has begun; not known of one that was killed."""
+        return self.first.writes if isinstance(self.first, Process) else 0
+
+    @property
+    def had_a_choice(self) -> bool:
+        """Whether another order could have been another course."""
+        return isinstance(self.first, Process) and self.first.order.chosen
+
+    @property
+    def plans(self) -> list[Plan]:
+        """Where its first process can die."""
+        first = self.first
+        assert isinstance(first, Process)
+        writes = [
+            Plan(place, number)
+            for number in range(1, first.writes + 1)
+            for place in _SIDES
+            if place == "after" or number not in first.claims
+        ]
+        return writes + [Plan("inside", number) for number in range(1, first.bodies + 1)]
 
     @property
     def course(self) -> tuple[tuple[int, str | None], ...]:
@@ -178,12 +207,13 @@ class _Explorer:
         timeout: float,
         workflows: list[Workflow[Any, Any]],
         signals: Sequence[Cue],
+        executioner: Executioner | None,
     ) -> None:
         Script(signals)  # raises if there is anything wrong
         self.report = Report(workflow.name)
         self._workflow, self._value, self._store, self._clock = workflow, value, store, clock
         self._start, self._tools, self._ledger, self._check, self._timeout = start, tools, ledger, check, timeout
-        self._workflows, self._signals = workflows, signals
+        self._workflows, self._signals, self._executioner = workflows, signals, executioner
         self._numbers = itertools.count(1)
         self._runs: int | None = None
         """How many runs there are after an undisturbed one: itself and its children."""
@@ -213,9 +243,9 @@ class _Explorer:
             report.problems.append(f"two undisturbed runs end differently: with {report.result}, then {other}")
         if report.problems:
             return
-        plans = [(0, plan) for plan in _plans(undisturbed.first)]
+        plans = [(0, plan) for plan in undisturbed.plans]
         for order, lived in self._other_orders(undisturbed, interleavings):
-            plans += [(order, plan) for plan in _plans(lived.first)]
+            plans += [(order, plan) for plan in lived.plans]
         if report.problems:
             return
         if limit is not None and limit < len(plans):
@@ -225,7 +255,7 @@ class _Explorer:
             self._crash(plan, order)
         if not report.left_out:
             # Where threads race, one life has more writes than another: go on while there is something to die at.
-            for number in range(undisturbed.first.writes + 1, 2 * undisturbed.first.writes):
+            for number in range(undisturbed.writes + 1, 2 * undisturbed.writes):
                 died = [self._crash(Plan(place, number)) for place in _SIDES]
                 if not any(died):
                     break
@@ -242,7 +272,7 @@ class _Explorer:
             if lived.end is not None and not same_end(lived.end, self._expected):
                 report.comparable = False
             report.problems += [f"{problem} (order {number} of seed {report.seed})" for problem in lived.problems]
-            if report.problems or not lived.first.order.chosen:
+            if report.problems or not lived.had_a_choice:
                 return
             if lived.course not in seen:
                 seen.add(lived.course)
@@ -279,7 +309,11 @@ class _Explorer:
             Script(self._signals),
         )
         ledger_at = self._noted()
-        first = Process(setting, plan, self._order(order))
+        first: Process | Killed
+        if plan is not None and self._executioner is not None:
+            first = self._executioner.process(setting, plan, self._lot(order))
+        else:
+            first = Process(setting, plan, Order(self._lot(order)))
         first.live()
         begun = list(witness.bodies)
         ledger_then = self._noted()
@@ -288,7 +322,7 @@ class _Explorer:
             # What another engine does that sees a worker dead.
             self._store.reclaim(0, [first.worker], cap=CRASH_CAP)
             self._store.retire_worker(first.worker)
-            second = Process(setting, None, self._order(order, "after"))
+            second = Process(setting, None, Order(self._lot(order, "after")))
             second.live()
         row, events = self._log(setting.namespace)
         before = set(begun)
@@ -303,8 +337,8 @@ class _Explorer:
             second.bury()
         return lived
 
-    def _order(self, number: int, what: str = "") -> Order:
-        return Order(f"{self.report.seed}/{number}/{what}" if number else None)
+    def _lot(self, order: int, what: str = "") -> str | None:
+        return f"{self.report.seed}/{order}/{what}" if order else None
 
     def _make_tools(self) -> tuple[Any, Any]:
         """What the engines are given, and what ``check`` is: the world outside, which a crash leaves as it is."""
@@ -426,16 +460,6 @@ class _Explorer:
                 for entry in self._ledger.entries()[before:]
             )
         return list(problems)
-
-
-def _plans(first: Process) -> list[Plan]:
-    writes = [
-        Plan(place, number)
-        for number in range(1, first.writes + 1)
-        for place in _SIDES
-        if place == "after" or number not in first.claims
-    ]
-    return writes + [Plan("inside", number) for number in range(1, first.bodies + 1)]
 
 
 def _code_fault(end: Event) -> list[str]:

@@ -57,6 +57,11 @@ class Ledger:
     def __repr__(self) -> str:
         return f"<Ledger {'in memory' if self.path is None else self.path}>"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.path is None:
+            raise TypeError("a ledger in memory is of one process only: give it a path")
+        return Ledger, (self.path,)
+
     def __len__(self) -> int:
         return len(self.entries())
 

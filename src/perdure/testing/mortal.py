@@ -12,7 +12,6 @@ from perdure.model.records import Kind, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perdure.context import StepContext
     from perdure.model.records import Claim, CommitItem, Created, Event, NewRun
     from perdure.store.protocol import Store
 
@@ -68,11 +67,10 @@ class Witness:
         """Another process takes over."""
         self._here.clear()
 
-    def began(self, ctx: StepContext[Any], run_key: int, *, at_most_once: bool = False) -> None:
+    def began(self, began: Began, run_key: int, *, at_most_once: bool = False) -> None:
         """A body is about to begin."""
-        step = run_key, ctx.key
-        key, attempt, idempotency_key = ctx.key, ctx.attempt, ctx.idempotency_key
-        began = Began(key, attempt, idempotency_key)
+        key, attempt, idempotency_key = began
+        step = run_key, key
         if at_most_once and began in self.bodies:
             self.broken.append(f"{key} began again although it is to begin at most once")
         self.bodies.append(began)

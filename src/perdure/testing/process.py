@@ -15,7 +15,7 @@ from perdure.engine import Engine
 from perdure.runtime import points
 from perdure.runtime.bodies import Abort
 from perdure.testing.clock import RealTimeouts
-from perdure.testing.mortal import Death, Doom, MortalStore, Plan
+from perdure.testing.mortal import Began, Death, Doom, MortalStore, Plan
 from perdure.testing.order import Order
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ class Process:
         assert worker is not None
         run = next(run for run in worker.running.values() if run.run_id == ctx.run_id)
         step = run.in_flight[ctx.key].call.step
-        self.setting.witness.began(ctx, run.run_key, at_most_once=step.at_most_once)
+        began = Began(ctx.key, ctx.attempt, ctx.idempotency_key)
+        self.setting.witness.began(began, run.run_key, at_most_once=step.at_most_once)
         self.order.hold()
         if self.plan != Plan("inside", self.bodies):
             return
