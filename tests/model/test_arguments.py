@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Annotated, Any
 
 import pytest
@@ -249,3 +251,23 @@ def test_what_is_no_record_of_this_function_is_undecodable(raw):
     with pytest.raises(Undecodable) as caught:
         Arguments(bare).decode(raw)
     assert caught.value.advice
+
+
+def test_a_long_set_is_the_same_argument_in_every_process():
+    code = (
+        "from perdure.model.arguments import Arguments\n"
+        "def step(tags: set[str]): ...\n"
+        "made = Arguments(step)\n"
+        "print(made.condense(made.encode(({f'tag-{number}' for number in range(200)},), {})).decode())"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1

@@ -1,4 +1,4 @@
-"""When schedules fire, against an oracle that looks at every single minute of the clocks on the wall."""
+"""When schedules fire, against an oracle that looks at every single minute of the clocks on the wall (``walls.py``)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from perdure.errors import DefinitionError
 from perdure.model import cadence
 from perdure.model.durations import FOREVER, instant, to_datetime
+from tests.model.walls import walls
 
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
 YEAR = 365 * DAY
@@ -31,65 +32,6 @@ CHANGES = [
     ("Pacific/Apia", "2011-12-30"),  # a day that was not
     ("Asia/Kathmandu", "2026-06-01"),  # never
 ]
-
-
-# -- the oracle
-
-
-def field(text, low, high):
-    """The numbers that a field of a cron expression means."""
-    found = set()
-    for term in text.split(","):
-        span, _, step = term.partition("/")
-        if span == "*":
-            first, last = low, high
-        elif "-" in span:
-            first, last = map(int, span.split("-"))
-        else:
-            first = int(span)
-            last = high if step else first
-        found |= set(range(first, last + 1, int(step or 1)))
-    return found
-
-
-class Oracle:
-    """All occurrences of some days, found by asking every minute."""
-
-    def __init__(self, expression, tz, day):
-        minute, hour, dom, month, dow = expression.split()
-        self.minutes, self.hours = field(minute, 0, 59), field(hour, 0, 23)
-        self.doms, self.months = field(dom, 1, 31), field(month, 1, 12)
-        self.dows = {number % 7 for number in field(dow, 0, 7)}
-        self.both = dom.startswith("*") or dow.startswith("*")
-        noon = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=UTC)
-        zone = ZoneInfo(tz)
-        shown = [
-            (at, (noon + timedelta(minutes=at)).astimezone(zone).replace(tzinfo=None)) for at in range(-4320, 4320)
-        ]
-        if len(self.hours) == 24:
-            hits = [at for at, wall in shown if self.matches(wall)]
-        else:
-            hits = []
-            furthest = shown[0][1] - timedelta(minutes=1)
-            for at, wall in shown:
-                # Whatever the walls have passed since they last were as far; nothing while they repeat themselves.
-                passed = furthest + timedelta(minutes=1)
-                while passed <= wall:
-                    if self.matches(passed):
-                        hits.append(at)
-                    passed += timedelta(minutes=1)
-                furthest = max(furthest, wall)
-        self.first, self.last = (instant(noon + timedelta(minutes=at)) for at in (-4320, 4319))
-        self.occurrences = sorted({instant(noon + timedelta(minutes=at)) for at in hits})
-
-    def matches(self, wall):
-        day, dow = wall.day in self.doms, wall.isoweekday() % 7 in self.dows
-        return (
-            wall.minute in self.minutes
-            and wall.hour in self.hours
-            and wall.month in self.months
-            and (day and dow if self.both else day or dow)
-        )
 
 
 def numbers(low, high):
@@ -132,21 +74,23 @@ def test_cron_occurs_when_the_walls_say_so(expression, change, begin):
     cron = known(expression, tz)
     if cron is None:
         return
-    oracle = Oracle(expression, tz, day)
-    at = oracle.first + begin
-    until = min(at + DAY + HOUR, oracle.last)
-    expected = [one for one in oracle.occurrences if at < one <= until]
+    noon = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=UTC)
+    shown = walls(tz, noon - timedelta(days=3), noon + timedelta(days=3), timedelta(minutes=1))
+    occurrences = shown.occurrences(expression)
+    at = instant(shown.first) + begin
+    until = min(at + DAY + HOUR, instant(shown.last))
+    expected = [one for one in occurrences if at < one <= until]
     found, after = [], at
     while (one := cron.next(after)) is not None and one <= until:
         found.append(one)
         after = one
     assert list(map(to_datetime, found)) == list(map(to_datetime, expected))
-    before = [one for one in oracle.occurrences if one <= at]
+    before = [one for one in occurrences if one <= at]
     latest = cron.latest(at)
     if before:
         assert latest == before[-1]
     else:
-        assert latest is None or latest < oracle.first
+        assert latest is None or latest < instant(shown.first)
     assert cron.count(at + 1, until, 10_000) == len(expected)
 
 
@@ -245,6 +189,26 @@ def test_months_and_days_of_the_week_have_names():
         following = named.next(at)
         assert following == numbered.next(at)
         at = following
+
+
+@pytest.mark.parametrize(
+    ("stepped", "plain"),
+    [
+        ("5-5/10 * * * *", "5 * * * *"),
+        ("0 3-03/2,7 * * *", "0 3,7 * * *"),
+        ("0 0 * * MON-mon/2", "0 0 * * MON"),
+        ("0 0 * feb-2/3 *", "0 0 * 2 *"),
+        ("5-15/10 * * * *", "5,15 * * * *"),
+    ],
+)
+def test_a_step_does_not_lead_out_of_its_range(stepped, plain):
+    at = instant(datetime(2026, 1, 1, tzinfo=UTC))
+    for _ in range(20):
+        one, other = (cadence.cron(text, "UTC", start=None, end=None).next(at) for text in (stepped, plain))
+        assert one == other
+        at = one
+    with pytest.raises(DefinitionError):
+        cadence.cron("5-5/0 * * * *", "UTC", start=None, end=None)
 
 
 @pytest.mark.parametrize("nickname", ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"])

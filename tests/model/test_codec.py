@@ -181,6 +181,28 @@ def test_the_form_of_the_bytes_is_part_of_the_format():
     assert ValueCodec(Camel).encode(Camel(orderId=1, p=2)) == b'{"order_id":1,"price":2}'
 
 
+class Tagged(BaseModel):
+    tags: frozenset[str]
+    groups: list[set[int]] = []
+    by_place: dict[tuple[int, int], set[int]] = {}
+    pairs: set[tuple[int, frozenset[int]]] = set()
+
+
+def test_sets_are_written_in_one_order_whatever_theirs_is():
+    # Both hash to one place, so that a set of them is in the order in which they came.
+    one, other = {8, 0}, set([0]) | {8}  # noqa: C405 - the order is the point
+    assert [*one] != [*other]
+    pairs = [{(1, frozenset(one)), (2, frozenset())}, {(2, frozenset()), (1, frozenset(other))}]
+    tagged = [
+        Tagged(tags=frozenset("ab"), groups=[{3}, found], by_place={(1, 2): found}, pairs=pairs[at])
+        for at, found in enumerate([one, other])
+    ]
+    assert ValueCodec(set[int]).encode(one) == ValueCodec(set[int]).encode(other) == b"[0,8]"
+    assert ValueCodec(Tagged).encode(tagged[0]) == ValueCodec(Tagged).encode(tagged[1])
+    assert same(ValueCodec(Tagged).roundtrip(tagged[0])[1], tagged[0])
+    assert ValueCodec(list[int] | set[int]).encode([8, 0]) == b"[8,0]"
+
+
 def test_values_are_isolated_copies_and_scalars_are_themselves():
     order, text = Order(id="1", amount=2), "x" * 40
     assert ValueCodec(Order).roundtrip(order)[1] is not order

@@ -50,7 +50,7 @@ KIT = [
     ),
     Mutation(
         "a process that is to be killed is killed, and not left to end", "testing/killing.py",
-        "told.say(\"died\", what, self.stuck)\n", "return super()._die(what)\n",
+        'told.say("died", what, self.stuck)\n', "return super()._die(what)\n",
         "testing/test_explore_kill.py::test_what_dies_here_and_what_is_killed_dies_at_the_same_points",
     ),
     Mutation(

@@ -8,6 +8,7 @@ _SUITE = "store/test_suite.py::test_store[sqlite-"
 _SCHEDULING = "store/scheduling.py"
 _SCHEDULES = "engine/test_schedules.py::test_"
 _FIRING, _CADENCE = "model/test_firing.py::test_", "model/test_cadence.py::test_"
+_CADENCE_FILE, _ZONES = "model/cadence.py", "model/test_cadence_zones.py::test_"
 
 SCHEDULES = [
     Mutation(
@@ -87,5 +88,15 @@ SCHEDULES = [
         "a run knows the occurrence that it is", "runtime/run.py",
         "        self.code.born(created)\n", "",
         _SCHEDULES + "an_interval_fires_once_each_time_and_the_run_knows_its_occurrence[sqlite]",
+    ),
+    Mutation(
+        "a time of day that is left out occurs when the gap ends", "model/zones.py",
+        "return at if changed is None else changed", "return at",
+        _ZONES + "a_zone_knows_when_its_walls_show_a_time_and_when_they_are_changed",
+    ),
+    Mutation(
+        "a step does not lead out of its range", _CADENCE_FILE,
+        "return found[1] if first == last else found[0]", "return found[0]",
+        _CADENCE + "a_step_does_not_lead_out_of_its_range[5-5/10 * * * *-5 * * * *]",
     ),
 ]  # fmt: skip

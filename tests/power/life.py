@@ -219,12 +219,6 @@ WORKFLOWS: list[Workflow[Any, Any]] = [
     walk, fan_out, wait, bring, have_children, give_up, hang, need_help, chime,
 ]  # fmt: skip
 STEPS, WIDTH, CHILDREN, CHIMES = 6, 3, 3, 2
-
-
-def key(name: str, *, scope: str = "", n: int = 1) -> str:
-    return f"{scope}{name}#{n}"
-
-
 CALLS: dict[str, tuple[Workflow[Any, Any], Any]] = {
     "walk": (walk, STEPS),
     "wait": (wait, None),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -47,6 +48,9 @@ _NICKNAMES: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_NUMBERS: Final = {name: str(number) for number, name in [*enumerate(_DAYS), *enumerate(_MONTHS, 1)]}
 _ADVICE: Final = (
     'write "minute hour day-of-month month day-of-week", such as "30 9 * * MON-FRI", with seconds in front of it if'
     " needed, or @hourly, @daily, @weekly, @monthly, @yearly"
@@ -293,7 +297,7 @@ def jittered(key: str, occurrence: int, jitter: int) -> int:
 @lru_cache(maxsize=512)
 def _parse(expression: str) -> CronSim:
     """The expression's fields, as a simulation to be copied and set to a time."""
-    text = _NICKNAMES.get(expression.lower(), expression)
+    text = _stepless(_NICKNAMES.get(expression.lower(), expression))
     try:
         made = CronSim(text, wall_time(0))
     except (CronSimError, ValueError, AssertionError) as error:
@@ -304,6 +308,16 @@ def _parse(expression: str) -> CronSim:
             f"the cron expression {expression!r} cannot be read: {_lower(error)}", advice=_ADVICE, cron=expression
         ) from error
     return made
+
+
+def _stepless(text: str) -> str:
+    """The expression without steps in ranges of one number: ``CronSim`` takes ``5-5/10`` for ``5/10``."""
+
+    def one(found: re.Match[str]) -> str:
+        first, last = (_NUMBERS.get(word, word).lstrip("0") for word in found.groups())
+        return found[1] if first == last else found[0]
+
+    return re.sub(r"\b(\w+)-(\w+)/0*[1-9][0-9]*(?![^,\s])", one, text.upper(), flags=re.ASCII)
 
 
 def _has_days(text: str) -> bool:
