@@ -134,5 +134,8 @@ def test_of_the_examples_the_demo_and_the_pages_only_what_a_page_does_wrong_on_p
             (tmp_path / f"{name}_{number}.py").write_text(fence.text, encoding="utf-8")
         (tmp_path / f"{name}.py").write_text("".join(f.text for f in python if f.title is None), encoding="utf-8")
     checked = check(tmp_path, tree.ROOT / "examples", tree.PACKAGE / "demo")
-    assert [(one.workflow, one.rule) for one in checked.findings] == [("careless", "thread")]
+    assert [(one.workflow, one.rule) for one in checked.findings] == [
+        ("once", "global-state"),
+        ("careless", "thread"),
+    ]
     assert checked.workflows > 20

@@ -320,6 +320,7 @@ async def test_a_parent_signals_and_cancels_its_children(path, desk):
 
 @in_loop
 async def test_what_a_replay_passes_by_is_not_sent_or_started_again(path, desk):
+    gate = desk.hold("slow")
     async with engine_at(path, *ALL, desk=desk) as engine:
         engine._worker._limits = engine._limits  # no run is kept in memory while it waits
         engine._worker._suspended = _Forgets()
@@ -328,6 +329,13 @@ async def test_what_a_replay_passes_by_is_not_sent_or_started_again(path, desk):
         sent = [event for event in await log_of(engine, "s") if event.kind == Kind.MESSAGE_SENT]
         assert [fields(event.payload)["kind"] for event in sent] == ["signal"]
         assert len(await children_of(engine, "m")) == 20
+        handle = await engine.enqueue(parent, "slow", run_id="p")
+        await gate.arrival()
+        await in_status(engine, "p", Status.WAITING)  # so that it is replayed for certain
+        gate.open()
+        assert await handle.result(timeout=PATIENCE) == "<slow>none"
+        started = [event.key for event in await log_of(engine, "p") if event.kind == Kind.CHILD_STARTED]
+        assert started == ["child#1", "without_input#1"]
 
 
 class _Forgets(dict):

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 from uuid import UUID
 
-from annotated_types import Ge, Len
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, PydanticUserError, StringConstraints
 
@@ -98,7 +97,7 @@ HASHABLE = [
     Typed(Literal["a", 1, Word.YES], st.sampled_from(["a", 1, Word.YES])),
     Typed(Frozen, st.builds(Frozen, st.integers(), st.lists(st.integers(), max_size=2).map(tuple))),
     Typed(Point, st.builds(Point, st.integers(), floats)),
-    Typed(Annotated[int, Ge(0)], integers),  # also what the constraint does not allow
+    Typed(Annotated[int, Field(ge=0)], integers),  # also what the constraint does not allow
     Typed(Annotated[str, StringConstraints(to_lower=True, strip_whitespace=True)], texts),
     Typed(Annotated[int, AfterValidator(operator.neg)], st.integers()),
 ]
@@ -160,7 +159,7 @@ def _of_one(one: Typed) -> st.SearchStrategy[Typed]:
             Typed(Mapping[str, hint], mappings),
             Typed(OrderedDict[str, hint], mappings.map(OrderedDict)),
             Typed(hint | None if hint is not None else None, st.none() | made),
-            Typed(Annotated[list[hint], Len(0, 2)], lists),
+            Typed(Annotated[list[hint], Field(max_length=2)], lists),
             Typed(Annotated[hint, Field(description="what it is")], made),
             Typed(Box[hint], made.map(Box)),
             Typed(_crate_of(hint), made.map(lambda value: _crate_of(hint).model_construct(content=value))),

@@ -439,7 +439,7 @@ TABLE = [
     ),
     Mutation(
         "the answer to a patch is recorded", "model/replay.py",
-        "self.patches.add(patch_name(key))", "pass",
+        "self.patches[patch_name(key)] = None", "pass",
         _PATCHES + "the_answer_stays_wherever_the_run_is_cut[new]",
     ),
     Mutation(
@@ -501,7 +501,7 @@ TABLE = [
     ),
     Mutation(
         "the time between origin and fork does not count", "model/replay.py",
-        "self.pauses.append((forked.seq, forked.at - copied_at))", "pass",
+        "self.pauses[forked.seq] = forked.at - copied_at", "pass",
         _FORK + "the_time_since_the_copy_does_not_count[sqlite]",
     ),
     Mutation(
