@@ -6,10 +6,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.errors import IntegrityError
-from perdure.model import chain
+from perdure.model import chain, payloads
 from perdure.model.histories import referenced
 from perdure.model.history import RunView, fold
-from perdure.model.records import Status
+from perdure.model.records import Kind, Status
 from perdure.store.protocol import PAGE
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perdure.store.protocol import Store
 
 _MOVING = frozenset({Status.PENDING, Status.RUNNING, Status.SLEEPING, Status.WAITING, Status.RETRYING})
+_DORMANT = frozenset({Status.SLEEPING, Status.WAITING, Status.RETRYING})
 
 
 class Damage(NamedTuple):
@@ -104,10 +105,27 @@ def _row(row: RunRow, view: RunView, at_row: Event | None, last: Event | None) -
         yield Damage(row.run_id, row.seq, "the run's row has another hash than its log")
     if view.status is not row.status:
         yield Damage(row.run_id, last.seq, f"the run's row says {row.status.word}, its log says {view.status.word}")
-    if view.epoch > row.epoch:
+    if view.epoch != row.epoch:
         yield Damage(row.run_id, last.seq, f"the log is at epoch {view.epoch}, the run's row at {row.epoch}")
+    for name, said, logged in _twice(row, view, last):
+        if said != logged:
+            yield Damage(row.run_id, None, f"the run's row has {name} {said!r}, its log {logged!r}")
     if row.status not in _MOVING and row.seq != last.seq:
         yield Damage(row.run_id, last.seq, f"the run is {row.status.word}, but its log goes on after event {row.seq}")
+
+
+def _twice(row: RunRow, view: RunView, last: Event) -> Iterator[tuple[str, object, object]]:
+    """What both a row and its log say: what it is, what the row has, what the log has."""
+    created = payloads.fields(None if view.input is None else view.input.args)
+    found = {"run_id": row.run_id, "workflow": row.workflow, "version": row.version}
+    if last.kind == Kind.RUN_CONTINUED:  # the one that goes on has its id now
+        created["run_id"] = payloads.fields(last.payload).get("renamed", row.run_id)
+    for name, value in found.items():
+        yield name, value, created.get(name, value)
+    yield "created_at", row.created_at, view.created_at
+    yield "ended_at", row.ended_at, view.ended_at
+    if row.status in _DORMANT:
+        yield "wake_at", row.wake_at, view.wake_at
 
 
 __all__ = ["Damage", "Verified", "verify_run"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutations.integrity import INTEGRITY
 from tests.mutations.kit import KIT
 from tests.mutations.messages import MESSAGES
 from tests.mutations.mutation import Mutation
@@ -531,6 +532,7 @@ TABLE = [
         "crash/test_failover.py::test_nobody_stays_with_a_primary_that_was_demoted_and_still_answers",
         slow=True,
     ),
+    *INTEGRITY,
     *KIT,
     *MESSAGES,
     *POWER,

@@ -79,7 +79,8 @@ def check(uid: bytes, events: Iterable[Event], *, run_id: str = "", after: Event
                 advice="the database was changed or damaged outside Perdure; restore it from a backup",
             )
         try:
-            sound = _link(previous, *event[1:-1]) == event.hash
+            # To the hash an attempt or a duration of -1 is none at all; nothing ever has one.
+            sound = _link(previous, *event[1:-1]) == event.hash and event.attempt != -1 and event.took != -1
         except (StructError, TypeError, ValueError):  # a column holds what no event can
             sound = False
         if not sound:

@@ -94,6 +94,30 @@ def scheduled_at(event: Event) -> int | None:
     return found
 
 
+def check_origin(created: Event, code: bytes, run_id: str) -> None:
+    """Check that a run is what its row took it for.
+
+    Args:
+        created: its first event.
+        code: the note of where the code is that its row has led to.
+        run_id: the run's id.
+
+    Raises:
+        IntegrityError: it was created as a run of another workflow, or of another version.
+    """
+    if created.args is None or created.args.endswith(code[1:]):
+        return
+    recorded, found = fields(created.args), fields(code)
+    for name in ("workflow", "version"):
+        if recorded.get(name, found[name]) != found[name]:
+            raise IntegrityError(
+                f"run {run_id!r} was created with {name} {recorded[name]!r}, but its row says {found[name]!r}",
+                run_id=run_id,
+                seq=created.seq,
+                advice="the database was changed or damaged outside Perdure; restore it from a backup",
+            )
+
+
 def fields(payload: bytes | None) -> dict[str, Any]:
     """Decode an object of ours; empty if there is none."""
     if not payload:

@@ -138,6 +138,7 @@ class Run:
     def _begin(self) -> None:
         try:
             chain.check(self.uid, self.events, run_id=self.run_id)
+            payloads.check_origin(self.events[0], self.definition.origin, self.run_id)
             self.replay = Replay(self.events)
             self.accept_drift = self.replay.accept_drift
             self.recorded_python = self.replay.python

@@ -85,8 +85,8 @@ class Claiming:
         # A page less the event that the claim appends.
         complete = len(log) < PAGE
         _check_mark(session, row, log)
-        if epoch > _LAST_EPOCH:
-            raise IntegrityError(f"epoch {row.epoch} was never reached", run_key=key)
+        if epoch > _LAST_EPOCH or (complete and row.epoch != log[-1].epoch):
+            raise IntegrityError(f"epoch {row.epoch} was never reached, or is over", run_key=key)
         last = tail_of(log[-1]) if complete else tail(session, key)
         event = follow(last, self._now, epoch, Kind.RUN_CLAIMED, self._facts)
         if complete:

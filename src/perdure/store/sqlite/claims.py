@@ -56,8 +56,8 @@ def claim_runs(
         complete = len(log) < PAGE
         try:
             _check_mark(cursor, run_key, log, seq, mark)
-            if epoch >= _LAST_EPOCH:
-                raise IntegrityError(f"epoch {epoch} was never reached", run_key=run_key)
+            if epoch >= _LAST_EPOCH or (complete and epoch != log[-1].epoch):
+                raise IntegrityError(f"epoch {epoch} was never reached, or is over", run_key=run_key)
             last = tail_of(log[-1]) if complete else tail(cursor, run_key)
             event = follow(last, now, epoch + 1, Kind.RUN_CLAIMED, facts)
         except DAMAGED as error:
