@@ -21,12 +21,10 @@ import rich
 
 LOADED = (anyio, apsw, click, hypothesis, psycopg, pydantic, rich)
 OPTIONS = ["-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_timeout", "--timeout=30"]
-IMPATIENT = "--timeout=12"
-"""Where a test is to fail: one that only hangs then has failed."""
 OPTIONS += ["--assert=plain"]  # that a test fails is looked at, not why: asserts need not be rewritten each time
 
 
-def run(folder: str, tests: list[str], output: str, *, impatient: bool) -> None:
+def run(folder: str, tests: list[str], output: str) -> None:
     """Run the tests, in the fork."""
     os.environ |= {"PYTHONPATH": folder, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     sys.path.insert(0, folder)
@@ -35,7 +33,7 @@ def run(folder: str, tests: list[str], output: str, *, impatient: bool) -> None:
     os.dup2(out, 1)
     os.dup2(out, 2)
     # A place of its own: in the usual one, each would first clear away what others have left.
-    code = pytest.main([*OPTIONS, *([IMPATIENT] if impatient else []), f"--basetemp={output}-files", *tests])
+    code = pytest.main([*OPTIONS, f"--basetemp={output}-files", *tests])
     import perdure
 
     sys.stdout.write(f"perdure is {perdure.__file__}\n")
