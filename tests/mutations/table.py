@@ -304,6 +304,11 @@ TABLE = [
         _INTERLEAVINGS + "what_a_failed_attempt_has_kept_is_there",
     ),
     Mutation(
+        "a look at what is held says nothing of what is claimed after it", "runtime/vigil.py",
+        ", at_once=True)", ")",
+        _INTERLEAVINGS + "a_run_that_is_claimed_while_it_is_looked_which_are_held_is_kept",
+    ),
+    Mutation(
         "verbs wait for the one on the thread", "runtime/journal.py",
         "while (self._pending or self._verbs) and not self._busy:", "while self._pending or self._verbs:",
         _INTERLEAVINGS + "verbs_are_executed_in_their_order_whoever_asks_while_another_is_answered",

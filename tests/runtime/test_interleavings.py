@@ -464,3 +464,27 @@ def test_a_run_that_goes_on_from_memory_is_known_by_its_new_claim_at_once(tmp_pa
             assert checks
 
     asyncio.run(main())
+
+
+def test_a_run_that_is_claimed_while_it_is_looked_which_are_held_is_kept(tmp_path):
+    """The look was made before the claim, so it says nothing of that run."""
+
+    async def main():
+        engine = Engine(tmp_path / "x.db", workflows=[naps], durability="process", clock=(clock := ManualClock()))
+        looks = []
+
+        def reached(point):
+            if point == points.CLAIM and engine._worker is not None:
+                looks.append(point)
+                engine._worker._vigil.check_held()
+
+        engine._reached = reached
+        async with engine:
+            handle = await engine.enqueue(naps, run_id="r")
+            await turns(lambda: looks)
+            await engine.idle()
+            assert (await handle.row()).status is Status.SLEEPING
+            clock.advance(1)
+            assert await asyncio.wait_for(handle.result(), 10) == 2
+
+    asyncio.run(main())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.errors import StoreError
@@ -64,7 +65,8 @@ class Vigil:
         self._looking = False
         self._look_again = 0.0
         self._inbox = _Reading(host, journal, lambda: store.unread(worker.key), self._tell)
-        self._held = _Reading(host, journal, lambda: store.held(worker.key), self._compare)
+        # What is held says nothing of runs that are claimed after the look, so it is compared before they are executed.
+        self._held = _Reading(host, journal, lambda: store.held(worker.key), self._compare, at_once=True)
         self._blind = False
         """Whether the last look failed, which is told once."""
         self._threads = Threads(host.loop, 1, "perdure-vigil")
@@ -168,14 +170,27 @@ class _Reading:
     """Looks at something in the store, one look at a time, each until it succeeds; looks are numbered from 1.
 
     Whoever asks while a look is under way is served by another one after it: that one may have seen less.
+
+    Args:
+        host: the process.
+        journal: what reads, in its turn.
+        read: looks.
+        then: told the number of the look and what was seen.
+        at_once: tell it before the journal gives out what it did after the look, maybe within ``look``; else later.
     """
 
-    __slots__ = ("_asked", "_busy", "_host", "_journal", "_over", "_read", "_then")
+    __slots__ = ("_asked", "_at_once", "_busy", "_host", "_journal", "_over", "_read", "_then")
 
     def __init__(
-        self, host: Host, journal: Journal, read: Callable[[], Any], then: Callable[[int, Any], object]
+        self,
+        host: Host,
+        journal: Journal,
+        read: Callable[[], Any],
+        then: Callable[[int, Any], object],
+        *,
+        at_once: bool = False,
     ) -> None:
-        self._host, self._journal, self._read, self._then = host, journal, read, then
+        self._host, self._journal, self._read, self._then, self._at_once = host, journal, read, then, at_once
         self._asked = 0
         self._busy = self._over = False
 
@@ -191,11 +206,16 @@ class _Reading:
             return
         self._busy = True
         number = self._asked
-        self._journal.call(self._read).add_done_callback(lambda done: self._ended(number, done))
+        looking = self._journal.call(self._read, then=partial(self._tell, number) if self._at_once else None)
+        looking.add_done_callback(partial(self._ended, number))
 
     def close(self) -> None:
         """Look no more."""
         self._over = True
+
+    def _tell(self, number: int, seen: Any) -> None:
+        if not self._over:
+            self._then(number, seen)
 
     def _ended(self, number: int, done: asyncio.Future[Any]) -> None:
         if self._over:
@@ -204,7 +224,8 @@ class _Reading:
             self._host.loop.call_later(TICK, self._begin)
             return
         self._busy = False
-        self._then(number, done.result())
+        if not self._at_once:
+            self._tell(number, done.result())
         if self._asked > number and not self._busy:
             self._begin()
 
