@@ -33,7 +33,7 @@ INTEGRITY = [
         _ROWS + "a_changed_row_is_found_or_leads_to_nothing_wrong[sqlite]",
     ),
     Mutation(
-        "a run whose row has another epoch than its log is not claimed", "store/sqlite/claims.py",
+        "a run whose row has another epoch than its log is not claimed", "store/tails.py",
         "(complete and epoch != log[-1].epoch)", "False",
         _ROWS + "a_changed_row_is_found_or_leads_to_nothing_wrong[sqlite]",
     ),

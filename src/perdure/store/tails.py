@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perdure.errors import IntegrityError
 from perdure.model.chain import seal
 from perdure.model.records import Event, Kind, Status
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 DAMAGED = (IntegrityError, struct.error)
 """What appending to a run's log raises if its row or its log is not what was written."""
+
+_LAST_EPOCH: Final = 1 << 62
 
 ENDING = {
     Status.BLOCKED: Kind.RUN_BLOCKED,
@@ -34,6 +39,22 @@ def tail_of(event: Event) -> Tail:
     return Tail(event.run_key, event.seq, event.at, event.hash)
 
 
+def check_epoch(run_key: int, epoch: int, log: Sequence[Event], *, complete: bool) -> None:
+    """Check the epoch that a run's row has: the last event of its log has the same.
+
+    Args:
+        run_key: the run.
+        epoch: what its row says.
+        log: its events from the first.
+        complete: whether these are all.
+
+    Raises:
+        IntegrityError: nobody can have written it.
+    """
+    if epoch >= _LAST_EPOCH or (complete and epoch != log[-1].epoch):
+        raise IntegrityError(f"epoch {epoch} was never reached, or is over", run_key=run_key)
+
+
 def missing(run_key: int) -> IntegrityError:
     """Return what is raised where a run has no log."""
     return IntegrityError(f"the log of run {run_key} is gone", run_key=run_key, advice="restore it from a backup")
@@ -44,4 +65,4 @@ def follow(last: Tail, now: int, epoch: int, kind: Kind, payload: bytes | None =
     return seal(last.hash, last.run_key, last.seq + 1, max(now, last.at), epoch, kind, payload=payload)
 
 
-__all__ = ["DAMAGED", "ENDING", "Tail", "follow", "missing", "tail_of"]
+__all__ = ["DAMAGED", "ENDING", "Tail", "check_epoch", "follow", "missing", "tail_of"]

@@ -11,14 +11,12 @@ from perdure.store.postgres.arrays import bigints, byteas
 from perdure.store.postgres.log import set_aside, tail
 from perdure.store.protocol import PAGE
 from perdure.store.rows import run_row
-from perdure.store.tails import DAMAGED, follow, tail_of
+from perdure.store.tails import DAMAGED, check_epoch, follow, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.store.postgres.session import Session
-
-_LAST_EPOCH = 1 << 62
 
 _Candidate = tuple[int, int, RunRow]
 """Rank, run key and row: sorts in the order of claiming."""
@@ -85,8 +83,7 @@ class Claiming:
         # A page less the event that the claim appends.
         complete = len(log) < PAGE
         _check_mark(session, row, log)
-        if epoch > _LAST_EPOCH or (complete and row.epoch != log[-1].epoch):
-            raise IntegrityError(f"epoch {row.epoch} was never reached, or is over", run_key=key)
+        check_epoch(key, row.epoch, log, complete=complete)
         last = tail_of(log[-1]) if complete else tail(session, key)
         event = follow(last, self._now, epoch, Kind.RUN_CLAIMED, self._facts)
         if complete:

@@ -14,7 +14,7 @@ from perdure.store.sqlite.log import set_aside, tail
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.runs import get_runs
 from perdure.store.sqlite.sql import QUERIES
-from perdure.store.tails import DAMAGED, follow, tail_of
+from perdure.store.tails import DAMAGED, check_epoch, follow, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,6 @@ _Candidate = tuple[int, int, int, int, bytes]
 """Rank, run key, epoch, and the last event at the last change of state: sorts in the order of claiming."""
 
 _SEQ = itemgetter(1)
-_LAST_EPOCH = 1 << 62
 
 
 def any_claimable(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], now: int) -> bool:
@@ -56,8 +55,7 @@ def claim_runs(
         complete = len(log) < PAGE
         try:
             _check_mark(cursor, run_key, log, seq, mark)
-            if epoch >= _LAST_EPOCH or (complete and epoch != log[-1].epoch):
-                raise IntegrityError(f"epoch {epoch} was never reached, or is over", run_key=run_key)
+            check_epoch(run_key, epoch, log, complete=complete)
             last = tail_of(log[-1]) if complete else tail(cursor, run_key)
             event = follow(last, now, epoch + 1, Kind.RUN_CLAIMED, facts)
         except DAMAGED as error:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from perdure.model.records import Event, RunRow
     from perdure.store.protocol import Filter
+    from perdure.store.sqlite.connection import Reader
 
 _TOP = 2**63 - 1
 
 
-def data_version(cursor: apsw.Cursor) -> int:
-    """A number that changes when another connection has committed."""
-    found: int = fetch_value(cursor, QUERIES["data_version"])
-    return found
+def version(reader: Reader, cursor: apsw.Cursor) -> tuple[int, int]:
+    """What changes when another connection has committed, or when the reader has a new one, which counts anew."""
+    return reader.opened, fetch_value(cursor, QUERIES["data_version"])
 
 
 def held(cursor: apsw.Cursor, worker_key: int) -> dict[int, int]:

@@ -134,7 +134,7 @@ class SqliteStore:
         """
         self._place.require()
         with self._reader as cursor:
-            version = self._reader.opened, reading.data_version(cursor)
+            version = reading.version(self._reader, cursor)
             before, self._data_version = self._data_version, version
         return version != before
 

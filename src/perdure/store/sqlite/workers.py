@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from perdure.errors import StoreUnreachable
 from perdure.store import rows
 from perdure.store.protocol import Route
+from perdure.store.sqlite import reading
 from perdure.store.sqlite.liveness import Watch, boot_id, boot_now
-from perdure.store.sqlite.reading import data_version
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.sidecar import Sidecar, process_started
 from perdure.store.sqlite.sql import QUERIES
@@ -109,8 +109,8 @@ class Workers:
 
     def dead(self, observer: int, *, grace: int) -> list[int]:
         """Judge all workers but the observer; a key that holds runs and has no row is dead too."""
-        rows_now, holders = self._stored()
-        workers = [worker for worker in rows_now if worker.worker_key != observer]
+        stored, holders = self._stored()
+        workers = [worker for worker in stored if worker.worker_key != observer]
         known = {worker.worker_key for worker in workers} | {observer}
         self._beats[observer] = {worker.worker_key: worker.beat for worker in workers}
         watch = self._watches.setdefault(observer, Watch())
@@ -121,7 +121,7 @@ class Workers:
         """The rows of all workers and the keys that hold runs, kept as long as the store does not change."""
         with self._reader as cursor:
             # Taken first: what is committed between this and the reading is read, and read again the next time.
-            version = self._reader.opened, data_version(cursor)
+            version = reading.version(self._reader, cursor)
             if version != self._version:
                 workers = [rows.worker_row(row) for row in fetch(cursor, QUERIES["watch_workers"])]
                 self._rows = workers, [key for (key,) in fetch(cursor, QUERIES["list_holders"])]
