@@ -359,15 +359,14 @@ class Engine(Client):
     def _executes(self, run_key: int) -> bool:
         return self._worker is not None and run_key in self._worker.running
 
-    async def idle(self) -> None:
+    async def idle(self, held: Container[object] = ()) -> None:
         """Wait until nothing is executing here, nothing waits to be claimed and nothing is due: only time could go on.
 
         A step's body counts as executing for as long as it runs. For tests with a clock that they move.
-        """
-        await self._rest(())
 
-    async def _rest(self, held: Container[object]) -> None:
-        """Wait until nothing could go on but time, and bodies that are ``held``."""
+        Args:
+            held: bodies that whoever calls keeps from ending, and that are not waited for.
+        """
         turns = 0
         while True:
             # Mostly it is a matter of a few turns of the loop; what takes longer waits for a body.

@@ -165,20 +165,15 @@ class _Lived:
         return self.events[-1] if self.events and self.events[-1].kind in ENDS else None
 
     @property
-    def writes(self) -> int:
-        """How many writes of the run its first process has begun; not known of one that was killed."""
-        return self.first.writes if isinstance(self.first, Process) else 0
-
-    @property
-    def had_a_choice(self) -> bool:
-        """Whether another order could have been another course."""
-        return isinstance(self.first, Process) and self.first.order.chosen
+    def here(self) -> Process:
+        """Its first process, of a run that was not to be killed."""
+        assert isinstance(self.first, Process)
+        return self.first
 
     @property
     def plans(self) -> list[Plan]:
         """Where its first process can die."""
-        first = self.first
-        assert isinstance(first, Process)
+        first = self.here
         writes = [
             Plan(place, number)
             for number in range(1, first.writes + 1)
@@ -255,7 +250,7 @@ class _Explorer:
             self._crash(plan, order)
         if not report.left_out:
             # Where threads race, one life has more writes than another: go on while there is something to die at.
-            for number in range(undisturbed.writes + 1, 2 * undisturbed.writes):
+            for number in range(undisturbed.here.writes + 1, 2 * undisturbed.here.writes):
                 died = [self._crash(Plan(place, number)) for place in _SIDES]
                 if not any(died):
                     break
@@ -272,7 +267,7 @@ class _Explorer:
             if lived.end is not None and not same_end(lived.end, self._expected):
                 report.comparable = False
             report.problems += [f"{problem} (order {number} of seed {report.seed})" for problem in lived.problems]
-            if report.problems or not lived.had_a_choice:
+            if report.problems or not lived.here.order.chosen:
                 return
             if lived.course not in seen:
                 seen.add(lived.course)

@@ -32,7 +32,7 @@ class Order:
         lot: what the lots are drawn by; None: nothing is kept.
 
     Attributes:
-        chosen: whether there ever was more than one thing that could have come next; who lets time go on says so too.
+        chosen: whether there ever was more than one thing that could have come next.
     """
 
     def __init__(self, lot: str | None = None) -> None:
@@ -46,10 +46,6 @@ class Order:
         """Whether a body is kept: all else may be at rest around it."""
         return body in self._held
 
-    def __bool__(self) -> bool:
-        """Whether any body is kept."""
-        return bool(self._held)
-
     def hold(self) -> None:
         """Have the body that is about to begin wait for its turn to end."""
         if self._random is None:
@@ -59,9 +55,12 @@ class Order:
         call: StepCall = body.call
         call.step = self._patient(real(cast("Step[..., Any]", call.step)), body)
 
-    def is_patient(self) -> bool:
-        """Whether time is to go on, if it can, before the next body ends."""
-        return not self._held or self._random is None or self._random.random() > PATIENT
+    def lets_time_pass(self, *, is_due: bool) -> bool:
+        """Whether time is to go on before the next body ends; ``is_due``: whether anything would come of it."""
+        if not self._held or self._random is None:
+            return True
+        self.chosen = self.chosen or is_due
+        return self._random.random() > PATIENT
 
     def release(self) -> bool:
         """Let one of the bodies end; False if none is kept."""

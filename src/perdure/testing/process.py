@@ -19,7 +19,7 @@ from perdure.testing.mortal import Began, Death, Doom, MortalStore, Plan
 from perdure.testing.order import Order
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container
+    from collections.abc import Awaitable, Callable
     from contextlib import AsyncExitStack
 
     from perdure.runtime.run import Run
@@ -82,10 +82,6 @@ class Mortal(Engine):
         """What leaves the tools; nobody does when it dies."""
         return self._stack
 
-    async def rest(self, held: Container[object]) -> None:
-        """Wait until nothing could go on but time, and bodies that are ``held``."""
-        await self._rest(held)
-
 
 @dataclass(slots=True)
 class Process:
@@ -145,7 +141,7 @@ class Process:
         await engine.start()
         assert engine.worker is not None
         self.worker = engine.worker.key
-        passing = asyncio.ensure_future(self._let_time_pass())
+        passing = asyncio.ensure_future(let_time_pass(engine, setting.clock, setting.script, order=self.order))
         try:
             await engine.run(setting.workflow, setting.value, run_id=setting.run_id)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own end, whatever it is
@@ -155,15 +151,6 @@ class Process:
         await engine.stop()
         await self._loop.shutdown_asyncgens()
         await self._loop.shutdown_default_executor()
-
-    async def _let_time_pass(self) -> None:
-        """Whenever nothing happens by itself, let a body end that is kept, or time go on."""
-        engine, clock, script, order = self._engine, self.setting.clock, self.setting.script, self.order
-        while True:
-            await engine.rest(order)
-            order.chosen = order.chosen or (bool(order) and clock.next_due() is not None)
-            if not ((order.is_patient() and (await script.prompt(engine) or clock.skip())) or order.release()):
-                await asyncio.sleep(NAP)
 
     @property
     def claims(self) -> set[int]:
@@ -254,8 +241,11 @@ async def let_time_pass(
     script: Script | Scripts,
     stalled: Callable[[], Awaitable[object]] | None = None,
     turn: asyncio.Lock | None = None,
+    order: Order | None = None,
 ) -> None:
     """Whenever the engine is idle, send what is waited for, or go on to the next instant at which something is due.
+
+    Where bodies are kept, one of them may be let end instead.
 
     Args:
         engine: what executes the runs.
@@ -263,11 +253,14 @@ async def let_time_pass(
         script: what may be sent.
         stalled: called when there is neither.
         turn: of several who let time pass for one engine, one at a time decides.
+        order: keeps bodies; by default none is kept.
     """
+    order = Order() if order is None else order
     while True:
         async with turn or nullcontext():
-            await engine.idle()
-            if await script.prompt(engine) or clock.skip():
+            await engine.idle(order)
+            may_pass = order.lets_time_pass(is_due=clock.next_due() is not None)
+            if (may_pass and (await script.prompt(engine) or clock.skip())) or order.release():
                 continue
             if stalled is not None:
                 await stalled()
