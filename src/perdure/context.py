@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from perdure.clock import SystemClock
-from perdure.errors import NotInRun, StepAborted
+from perdure.errors import ColourError, NotInRun, StepAborted
 from perdure.model.durations import to_datetime
 
 if TYPE_CHECKING:
@@ -339,6 +339,16 @@ def current_attempt() -> Attempt | None:
 def in_step() -> bool:
     """Return whether a step's body is calling."""
     return current_run() is None and _attempt.get() is not None
+
+
+def refuse_on_loop(message: str, *, advice: str) -> None:
+    """Refuse a call that blocks, where that would block an event loop.
+
+    Raises:
+        ColourError: one runs on this thread.
+    """
+    if asyncio._get_running_loop() is not None:
+        raise ColourError(message, advice=advice)
 
 
 def step_context() -> StepContext[Any]:

@@ -10,8 +10,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from perdure.context import refuse_on_loop
 from perdure.engine import Engine
-from perdure.errors import ColourError
 from perdure.model import ids
 
 if TYPE_CHECKING:
@@ -126,10 +126,7 @@ def run(  # noqa: PLR0913 - the options of a run
         ColourError: called where an event loop runs; write ``await perdure.arun(…)``.
         KeyboardInterrupt: stopped by Ctrl-C.
     """
-    if asyncio._get_running_loop() is not None:
-        raise ColourError(
-            "perdure.run would block the event loop it is called in", advice="write await perdure.arun(…)"
-        )
+    refuse_on_loop("perdure.run would block the event loop it is called in", advice="write await perdure.arun(…)")
     here = Here(
         workflow,
         run_id,

@@ -7,8 +7,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from perdure.context import refuse_on_loop
 from perdure.engine import Engine
-from perdure.errors import ColourError, PerdureError, RunNotFound
+from perdure.errors import PerdureError, RunNotFound
 from perdure.model import ids
 from perdure.model.durations import to_datetime
 from perdure.model.records import Status
@@ -71,11 +72,10 @@ def run_to_completion(
         ColourError: called where an event loop runs.
         Exception: what the workflow failed with, as ``Engine.run`` raises it.
     """
-    if asyncio._get_running_loop() is not None:
-        raise ColourError(
-            "run_to_completion would block the event loop it is called in",
-            advice="call it in a plain def test; in an async one, use an Engine, a ManualClock and its pass_time(…)",
-        )
+    refuse_on_loop(
+        "run_to_completion would block the event loop it is called in",
+        advice="call it in a plain def test; in an async one, use an Engine, a ManualClock and its pass_time(…)",
+    )
     clock = clock or ManualClock()
     run_id = run_id or ids.run_id(clock.now(), os.urandom)
     script = Script(signals, run_id)

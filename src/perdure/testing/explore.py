@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import ColourError, IntegrityError, StepInterrupted
+from perdure.context import refuse_on_loop
+from perdure.errors import IntegrityError, StepInterrupted
 from perdure.finding import Code
 from perdure.model.records import Kind, Status
 from perdure.replaying import Verdict, replay_here
@@ -124,11 +125,10 @@ def explore_crashes(  # noqa: PLR0913 - options
         DefinitionError: with ``kill``, something cannot be had in another process.
         ColourError: called where an event loop runs.
     """
-    if asyncio._get_running_loop() is not None:
-        raise ColourError(
-            "explore_crashes would block the event loop it is called in",
-            advice="call it in a plain def test, or write await asyncio.to_thread(explore_crashes, …)",
-        )
+    refuse_on_loop(
+        "explore_crashes would block the event loop it is called in",
+        advice="call it in a plain def test, or write await asyncio.to_thread(explore_crashes, …)",
+    )
     clock = ManualClock(start)
     with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
         opening = opening_of(Path(folder) / "explored.db") if store is None else store

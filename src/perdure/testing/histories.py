@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import ColourError, IntegrityError, PerdureError
+from perdure.context import refuse_on_loop
+from perdure.errors import IntegrityError, PerdureError
 from perdure.finding import Code, find_code
 from perdure.model.histories import read
 from perdure.replaying import Verdict, replay
@@ -48,10 +48,7 @@ def replay_history(path: str | Path, workflow: Workflow[Any, Any] | None = None)
         IntegrityError: the file is no history, or was changed.
         ColourError: called where an event loop runs.
     """
-    if asyncio._get_running_loop() is not None:
-        raise ColourError(
-            "replay_history would block the event loop it is called in", advice="call it in a plain def test"
-        )
+    refuse_on_loop("replay_history would block the event loop it is called in", advice="call it in a plain def test")
     try:
         log = read(json.loads(Path(path).read_text("utf-8")))
     except ValueError as error:

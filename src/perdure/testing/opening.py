@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from perdure.errors import ColourError
+from perdure.context import refuse_on_loop
 from perdure.testing.blocking import SyncEnv
 from perdure.testing.environment import Env
 
@@ -59,10 +58,9 @@ class Opening:
         await self.env.__aexit__(exc_type, *exc)
 
     def __enter__(self) -> SyncEnv:
-        if asyncio._get_running_loop() is not None:
-            raise ColourError(
-                "`with env(…)` would block the event loop it is written in", advice="write `async with env(…) as env:`"
-            )
+        refuse_on_loop(
+            "`with env(…)` would block the event loop it is written in", advice="write `async with env(…) as env:`"
+        )
         self._blocking = SyncEnv(self.env)
         return self._blocking.__enter__()
 
