@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Annotated, Any
 
 import pytest
@@ -14,6 +12,7 @@ from perdure.errors import NotSerializable, Undecodable
 from perdure.model.arguments import LIMIT, Arguments, condense, is_condensed
 from perdure.model.equality import same
 from perdure.model.hints import volatile
+from tests.model.seeds import said_under_hash_seeds
 from tests.model.values import Order, values
 
 INJECTED: Any = object()
@@ -260,14 +259,4 @@ def test_a_long_set_is_the_same_argument_in_every_process():
         "made = Arguments(step)\n"
         "print(made.condense(made.encode(({f'tag-{number}' for number in range(200)},), {})).decode())"
     )
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(said) == 1
+    assert len(said_under_hash_seeds(code)) == 1

@@ -5,7 +5,6 @@ import dataclasses
 import json
 import re
 import socket
-import subprocess
 import sys
 import threading
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from perdure.errors import NotSerializable, Undecodable
 from perdure.model.equality import same
 from perdure.model.tagged import MAX_DEPTH, dumps
 from perdure.model.untagged import loads
+from tests.model.seeds import said_under_hash_seeds
 from tests.model.values import COMPOSED, SOLO, Loose, Order, Plain, TextKey, hashables, numbered, values, with_secret
 
 TABLE = [*SOLO, *COMPOSED, with_secret()]
@@ -73,17 +73,7 @@ def test_sets_are_written_in_one_order_whatever_theirs_is(items):
 
 def test_sets_are_written_alike_in_every_process():
     code = "from perdure.model.tagged import dumps; print(dumps({'a', 'b', 'c', 1, (2, 'x')}).decode())"
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
+    assert len(said_under_hash_seeds(code)) == 1
 
 
 # -- refusals -------------------------------------------------------------------------------------
