@@ -97,6 +97,12 @@ class NotAwaited(PerdureError):
     code = "not_awaited"
 
 
+class TooDeep(PerdureError):
+    """A child that has too many runs above it, each started by the one before; fields: run_id, key."""
+
+    code = "too_deep"
+
+
 # -- data -----------------------------------------------------------------------------------------
 
 

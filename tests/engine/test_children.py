@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import perdure
-from perdure import Child, Signal, workflow
+from perdure import Child, Signal, continue_as_new, workflow
 from perdure.errors import (
     DefinitionError,
     DuplicateName,
@@ -16,9 +16,11 @@ from perdure.errors import (
     RunCancelled,
     RunConflict,
     RunFailed,
+    TooDeep,
 )
 from perdure.model.payloads import fields
 from perdure.model.records import Kind, Status
+from perdure.runtime.children import DEEPEST
 from tests.engine.desk import PATIENCE, Refused, engine_at, in_loop, in_status, log_of, until, work
 
 go = Signal[str]("go")
@@ -129,6 +131,11 @@ async def again(n: int) -> int:
 
 
 @workflow
+async def without_end(n: int) -> int:
+    return await without_end(n + 1)
+
+
+@workflow
 async def forgetful() -> None:
     child("lost")
 
@@ -170,8 +177,8 @@ async def same_key_twice() -> None:
 
 ALL = (
     child, without_input, parent, starts, starts_and_leaves, many, grandparent, blocking, first_of_two, in_time,
-    listens, speaks, gives_up, waits_for_two, has_an_heir, again, forgetful, wrong_input, too_much, same_id_twice,
-    names_its_child, same_key_twice, tags_that_are_none,
+    listens, speaks, gives_up, waits_for_two, has_an_heir, again, without_end, forgetful, wrong_input, too_much,
+    same_id_twice, names_its_child, same_key_twice, tags_that_are_none,
 )  # fmt: skip
 
 
@@ -349,6 +356,31 @@ class _Forgets(dict):
 async def test_a_workflow_may_be_its_own_child(path, desk):
     async with engine_at(path, *ALL, desk=desk) as engine:
         assert await engine.run(again, 5) == 5
+
+
+@in_loop
+async def test_a_workflow_that_starts_itself_without_end_is_stopped(path, desk):
+    async with engine_at(path, *ALL, desk=desk) as engine:
+        assert await engine.run(again, DEEPEST) == DEEPEST
+        with pytest.raises(TooDeep, match="runs above it") as caught:
+            await engine.run(without_end, 0, run_id="p")
+        assert caught.value.code == "too_deep"
+        assert len([row async for row in engine.runs(workflow="without_end")]) == 1 + DEEPEST
+
+
+@in_loop
+async def test_a_child_counts_those_above_it_also_when_it_goes_on_as_a_new_run(path, desk):
+
+    @workflow
+    async def renews(n: int) -> int:
+        if n % 2:
+            continue_as_new(n + 1)
+        return await renews(n + 1)
+
+    async with engine_at(path, renews, desk=desk) as engine:
+        with pytest.raises(TooDeep):
+            await engine.run(renews, 0)
+        assert len([row async for row in engine.runs(workflow="renews")]) == 1 + 2 * DEEPEST
 
 
 @pytest.mark.parametrize(

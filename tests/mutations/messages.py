@@ -67,6 +67,20 @@ MESSAGES = [
         _BORN + "what_is_wrong_with_a_child_is_refused_before_it_is_written[sqlite-forgetful-NotAwaited]",
     ),
     Mutation(
+        "a child knows how many are above it",
+        _CHILDREN,
+        "depth=run.code.depth + 1",
+        "depth=run.code.depth",
+        _BORN + "a_workflow_that_starts_itself_without_end_is_stopped[sqlite]",
+    ),
+    Mutation(
+        "so does what a run goes on as",
+        "runtime/succession.py",
+        "depth=run.code.depth",
+        "depth=0",
+        _BORN + "a_child_counts_those_above_it_also_when_it_goes_on_as_a_new_run[sqlite]",
+    ),
+    Mutation(
         "an abandoned child outlives the cancel of its parent",
         _CHILDREN,
         "if not self.workflow.options.abandon and self.key",

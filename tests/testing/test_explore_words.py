@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import perdure
-from perdure import INJECTED, Signal, StepContext, continue_as_new, step, workflow
+from perdure import INJECTED, Signal, StepContext, continue_as_new, saga, sleep, step, workflow
 from perdure.errors import InvalidValue, SignalTimeout
 from perdure.testing import Ledger, ManualClock, RunNotFinished, UnsafeWorkflow, explore_crashes, run_to_completion
 from tests.testing import planted
@@ -141,3 +141,65 @@ def test_a_run_that_waits_for_what_nobody_sends_is_not_waited_for(tmp_path):
 def test_a_message_of_another_type_is_refused_before_anything_runs(test):
     with pytest.raises(InvalidValue):
         test(hears, signals=[(number, "seven")])
+
+
+@step
+async def pay(amount: int, *, ctx: StepContext[Ledger] = INJECTED) -> int:
+    ctx.tools.effect("pay", ctx.idempotency_key)
+    return amount
+
+
+@step
+async def refuse() -> None:
+    raise LookupError
+
+
+@step
+async def pay_back(amount: int, *, ctx: StepContext[Ledger] = INJECTED) -> None:
+    ctx.tools.effect("pay back", ctx.idempotency_key)
+
+
+@workflow
+async def says_everything() -> list[str]:
+    first = await name.wait()
+    paid = 0
+    try:
+        async with saga() as undo:
+            undo.push(pay_back, 1)
+            paid = await pay(1)
+            await sleep("1d")
+            first += await says(first)
+            await refuse()
+    except LookupError:
+        second = await name.wait()
+    started = says.start(second)
+    return [first, second, await started.result(), str(await pay(paid + 1))]
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_fork_from_any_step_survives_crashes_and_ends_as_its_origin(tmp_path, kill):
+    ledger = Ledger(tmp_path / "ledger")
+    cues = [(name, "a"), (name, "b")]
+    report = explore_crashes(
+        says_everything, tools=ledger, ledger=ledger, signals=cues, interleavings=0, forks=True, kill=kill,
+        limit=1 if kill else None,
+    )  # fmt: skip
+    assert report.safe
+    assert report.forks == ["pay#1", "says#1", "refuse#1", "pay_back#1", "says#2", "pay#2"]
+    of_forks = [row for row in report.rows if row.forked]
+    assert {row.forked for row in of_forks} == set(report.forks)
+    assert {row.place for row in of_forks} == {"before", "after", "inside"}
+    assert any(row.point == "the run is forked" for row in of_forks)
+    assert "(of a fork from pay#1)" in str(report)
+
+
+@workflow
+async def minds_its_name() -> str:
+    await note("x")
+    return perdure.run_context().run_id
+
+
+def test_a_fork_that_ends_otherwise_is_found():
+    with pytest.raises(UnsafeWorkflow, match=r"forked from note#1: it ends with .*again.*, but undisturbed with"):
+        explore_crashes(minds_its_name, tools=Ledger, forks=True)
+    assert explore_crashes(minds_its_name, tools=Ledger).safe

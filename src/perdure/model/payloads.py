@@ -58,7 +58,13 @@ def note(**fields: object) -> bytes:
 
 
 def origin(
-    run_id: str, code: bytes, delay_until: int | None, *, scheduled_at: int | None = None, generation: int = 1
+    run_id: str,
+    code: bytes,
+    delay_until: int | None,
+    *,
+    scheduled_at: int | None = None,
+    generation: int = 1,
+    depth: int = 0,
 ) -> bytes:
     """Arguments of ``run_created``.
 
@@ -68,10 +74,13 @@ def origin(
         delay_until: when it may begin (µs).
         scheduled_at: the occurrence that it is (µs), if it is a schedule's.
         generation: which one it is of the runs that continue each other under this id.
+        depth: how many runs are above it, each a child of the one before; 0 for one that is no child.
     """
     head = b'{"run_id":' + encode_basestring_ascii(run_id).encode()
     if generation > 1:
         head += b',"generation":%d' % generation
+    if depth:
+        head += b',"depth":%d' % depth
     if scheduled_at is not None:
         head += b',"scheduled_at":%d' % scheduled_at
     if delay_until is not None:
@@ -79,18 +88,26 @@ def origin(
     return head + b"," + code[1:]
 
 
-def generation(event: Event) -> int:
+def generation(created: Event) -> int:
     """Return which one a run is of those that continue each other under its id, by its ``run_created``; from 1."""
-    if event.args is None or b'"generation":' not in event.args:
-        return 1
-    return int(fields(event.args).get("generation", 1))
+    return _of_origin(created, "generation") or 1
 
 
-def scheduled_at(event: Event) -> int | None:
+def depth(created: Event) -> int:
+    """Return how many runs are above a run, by its ``run_created``; 0 if it is no child."""
+    return _of_origin(created, "depth") or 0
+
+
+def scheduled_at(created: Event) -> int | None:
     """Return the occurrence (µs) that a ``run_created`` tells of; None if no schedule made the run."""
-    if event.args is None or b'"scheduled_at":' not in event.args:
+    return _of_origin(created, "scheduled_at")
+
+
+def _of_origin(created: Event, name: str) -> int | None:
+    """Return a number that few origins have, and read those only."""
+    if created.args is None or b'"%s":' % name.encode() not in created.args:
         return None
-    found: int | None = fields(event.args).get("scheduled_at")
+    found: int | None = fields(created.args).get(name)
     return found
 
 

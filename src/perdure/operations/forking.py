@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from perdure.errors import DefinitionError, RunConflict, StepNotFound, WrongState
 from perdure.model import forking, ids
 from perdure.model.forking import Fork, Lineage, Steps
+from perdure.runtime import points
 from perdure.store.protocol import PAGE
 
 if TYPE_CHECKING:
@@ -60,7 +61,12 @@ async def fork(
     order = Fork(
         origin.run_key, lineage.seq, name, ids.new_uid(os.urandom), now, forking.origin(name, created, lineage)
     )
+    reached = operations.reached
+    if reached is not None:
+        reached(points.FORK)
     made = await operations.call(partial(operations.store.fork_run, order))
+    if reached is not None:
+        reached(points.FORKED)
     if not made.is_new:
         await _check_same(operations, made.row, lineage)
     return made

@@ -10,7 +10,7 @@ import os
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import DriftError, RunCancelled, RunConflict, RunGone, StepFailed, Undecodable
+from perdure.errors import DriftError, RunCancelled, RunConflict, RunGone, StepFailed, TooDeep, Undecodable
 from perdure.model import ids, payloads
 from perdure.model.arguments import condense, is_condensed
 from perdure.model.durations import later
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from perdure.runtime.calls import Outcome
     from perdure.runtime.run import Run
     from perdure.workflow import Workflow
+
+DEEPEST = 100
+"""How many runs may be above a child. Who needs more has a workflow that starts itself without end."""
 
 _READABLE = 300
 """Characters of a child's run id that say whose it is; the rest makes it unique."""
@@ -170,7 +173,7 @@ class ChildCall(Call):
             created_at=now,
             codec=codec,
             payload=stored,
-            origin=payloads.origin(self.run_id, workflow.origin, delay_until),
+            origin=payloads.origin(self.run_id, workflow.origin, delay_until, depth=run.code.depth + 1),
             delay_until=delay_until,
             deadline_at=deadline,
             priority=run.row.priority,
@@ -187,8 +190,20 @@ def child_id(run: Run, key: str) -> str:
 
 
 def call_child(run: Run, workflow: Workflow[Any, Any], key: str, data: bytes) -> ChildCall:
-    """Make a call of a child run, after comparing it with what is recorded of it."""
+    """Make a call of a child run, after comparing it with what is recorded of it.
+
+    Raises:
+        TooDeep: too many runs are above it, and it has not been started yet.
+    """
     started = run.replay.children.get(key)
+    if started is None and run.code.depth >= DEEPEST:
+        raise TooDeep(
+            f"run {run.run_id} has {DEEPEST} runs above it, so its child {key} is not started",
+            run_id=run.run_id,
+            key=key,
+            advice="a workflow that starts itself needs an input that tells it when to stop; to go on for ever, "
+            "continue_as_new() begins anew without nesting",
+        )
     if started is not None and not run.accept_drift and not _same(workflow, started, data):
         _departs(run, key, started, data)
     return ChildCall(run, workflow, key, data)
@@ -321,4 +336,4 @@ def _nothing() -> None:
     pass
 
 
-__all__ = ["ChildCall", "call_child", "child_id", "ended_outcome", "request_cancel", "send", "tell_parent"]
+__all__ = ["DEEPEST", "ChildCall", "call_child", "child_id", "ended_outcome", "request_cancel", "send", "tell_parent"]

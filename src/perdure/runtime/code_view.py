@@ -41,17 +41,18 @@ class CodeView:
         version: the version it is pinned to.
         scheduled_at: the occurrence that started it, if a schedule did.
         generation: which one it is of the runs that continue each other under its id, from 1.
+        depth: how many runs are above it, each a child of the one before.
     """
 
     __slots__ = (
-        "_children", "_context", "_created", "_definitions", "_explicit", "_patches", "_random", "_run", "generation",
-        "run_id", "scheduled_at", "version", "workflow",
+        "_children", "_context", "_created", "_definitions", "_explicit", "_patches", "_random", "_run", "depth",
+        "generation", "run_id", "scheduled_at", "version", "workflow",
     )  # fmt: skip
 
     def __init__(self, run: Run, row: RunRow) -> None:
         self.run_id, self.workflow, self.version = row.run_id, row.workflow, row.version
         self.scheduled_at: dt.datetime | None = None
-        self.generation = 1
+        self.generation, self.depth = 1, 0
         self._run = run
         self._definitions: dict[str, object] = {}
         self._explicit: set[str] | None = None
@@ -63,7 +64,7 @@ class CodeView:
 
     def born(self, created: Event) -> None:
         """Take from the log's first event what the code may ask for."""
-        self.generation = payloads.generation(created)
+        self.generation, self.depth = payloads.generation(created), payloads.depth(created)
         at = payloads.scheduled_at(created)
         self.scheduled_at = None if at is None else to_datetime(at)
         if self._run.definition.on_failure is not None:

@@ -23,9 +23,14 @@ BODY_ENDED: Final = "body_ended"
 RECLAIM: Final = "reclaim"
 """The runs of dead workers are about to be taken back."""
 RECLAIMED: Final = "reclaimed"
+FORK: Final = "fork"
+"""A run is about to be forked (or the fork to be found)."""
+FORKED: Final = "forked"
 FIRE: Final = "fire"
 """Schedules are due: their runs are about to be created, in the transaction that goes on to what comes next."""
 FIRED: Final = "fired"
 
-POINTS: Final = (CREATE, CREATED, CLAIM, CLAIMED, COMMIT, COMMITTED, BODY, BODY_ENDED, RECLAIM, RECLAIMED, FIRE, FIRED)
+POINTS: Final = (
+    CREATE, CREATED, CLAIM, CLAIMED, COMMIT, COMMITTED, BODY, BODY_ENDED, RECLAIM, RECLAIMED, FORK, FORKED, FIRE, FIRED,
+)  # fmt: skip
 """All of them, in the order of a run's life."""

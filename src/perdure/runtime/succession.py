@@ -33,7 +33,9 @@ def continued(run: Run, value: object) -> Ending:
         created_at=now,
         codec=codec,
         payload=stored,
-        origin=payloads.origin(run.run_id, definition.origin, None, generation=run.code.generation + 1),
+        origin=payloads.origin(
+            run.run_id, definition.origin, None, generation=run.code.generation + 1, depth=run.code.depth
+        ),
         priority=row.priority,
         partition=row.partition,
         meta=row.meta,

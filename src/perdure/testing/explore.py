@@ -7,13 +7,14 @@ import itertools
 import tempfile
 from collections import defaultdict
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perdure.context import refuse_on_loop
 from perdure.errors import IntegrityError, StepInterrupted
 from perdure.finding import Code
+from perdure.model.forking import Steps
 from perdure.model.records import Kind, Status
 from perdure.replaying import Verdict, replay_here
 from perdure.store.protocol import PAGE, Filter
@@ -76,6 +77,7 @@ def explore_crashes(  # noqa: PLR0913 - options
     interleavings: int = 2,
     seed: int = 0,
     kill: bool = False,
+    forks: bool = False,
     start: datetime = BEGINNING,
     timeout: float = 10.0,
     store: Callable[[ManualClock], Store] | None = None,
@@ -112,6 +114,9 @@ def explore_crashes(  # noqa: PLR0913 - options
             nothing is spared, threads neither. It imports the workflow, so that has to be in a module; what tools note
             in memory dies with it, so effects belong in a file (``Ledger(path)``). ``value``, ``tools`` and ``store``
             are pickled.
+        forks: also fork the undisturbed run from each of its steps, dying at one place or another, and see that each
+            fork ends as the run did. What tools answer must not hang on what they did before: a fork does anew, under
+            idempotency keys of its own, what its origin did after that step. ``check`` is not called for forks.
         start: what the clock shows when the run is created.
         timeout: real seconds a run may take before or after its crash.
         store: opens the store to use, given the clock that it is to judge time by; it is closed in the end. Without
@@ -132,7 +137,7 @@ def explore_crashes(  # noqa: PLR0913 - options
     clock = ManualClock(start)
     with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
         opening = opening_of(Path(folder) / "explored.db") if store is None else store
-        executioner = Executioner(workflow, workflows, signals, opening) if kill else None
+        executioner = Executioner(workflow, workflows, opening) if kill else None
         opened = opening(clock)
         explorer = _Explorer(
             workflow, value, opened, clock, start, tools, ledger, check, timeout, family(workflow, workflows), signals,
@@ -141,6 +146,8 @@ def explore_crashes(  # noqa: PLR0913 - options
         explorer.report.seed = seed
         with closing(opened), closing(explorer):
             explorer.explore(limit, interleavings)
+            if forks:
+                explorer.fork()
         report = explorer.report
     if not report.safe:
         raise unsafe(report)
@@ -255,6 +262,22 @@ class _Explorer:
                 if not any(died):
                     break
 
+    def fork(self) -> None:
+        """Fork an undisturbed run from each of its steps, and crash the forks, each somewhere else."""
+        report = self.report
+        if report.problems:
+            return
+        origin = self._live(None)
+        steps = Steps()
+        steps.feed(origin.events)
+        wanted = [key for key, seq in steps.first.items() if steps.undone_at is None or seq < steps.undone_at]
+        for number, step in enumerate(wanted):
+            lived = self._live(None, forked=step)
+            report.problems += [f"forked from {step}: {problem}" for problem in lived.problems]
+            report.forks.append(step)
+            for plan in lived.plans[number :: len(wanted)]:
+                self._crash(plan, forked=step)
+
     def _other_orders(self, undisturbed: _Lived, wanted: int) -> Iterator[tuple[int, _Lived]]:
         """Live undisturbed in other orders, as far as they make a difference."""
         report = self.report
@@ -274,19 +297,19 @@ class _Explorer:
                 report.orders.append(number)
                 yield number, lived
 
-    def _crash(self, plan: Plan, order: int = 0) -> bool:
+    def _crash(self, plan: Plan, order: int = 0, forked: str | None = None) -> bool:
         """Live with one crash; returns whether there was one."""
-        lived = self._live(plan, order)
+        lived = self._live(plan, order, forked)
         died = lived.first.died
         if died is None:
             self.report.problems += [problem for problem in lived.problems if problem not in self.report.problems]
         else:
-            self.report.rows.append(Row(plan.place, died, tuple(lived.ran_twice), tuple(lived.problems), order))
+            self.report.rows.append(Row(plan.place, died, tuple(lived.ran_twice), tuple(lived.problems), order, forked))
         return died is not None
 
     # -- one run
 
-    def _live(self, plan: Plan | None, order: int = 0) -> _Lived:
+    def _live(self, plan: Plan | None, order: int = 0, forked: str | None = None) -> _Lived:
         witness = Witness()
         self._clock.set(self._start)
         tools, world = self._make_tools()
@@ -303,6 +326,9 @@ class _Explorer:
             self._workflows,
             Script(self._signals),
         )
+        if forked is not None:
+            setting = self._fork_of(setting, forked)
+            witness = setting.witness
         ledger_at = self._noted()
         first: Process | Killed
         if plan is not None and self._executioner is not None:
@@ -319,18 +345,32 @@ class _Explorer:
             self._store.retire_worker(first.worker)
             second = Process(setting, None, Order(self._lot(order, "after")))
             second.live()
-        row, events = self._log(setting.namespace)
+        row, events = self._log(setting)
         before = set(begun)
         lived = _Lived(
             first, second, row, events, witness, [b for b in witness.bodies[len(begun) :] if b in before], []
         )
-        lived.problems += self._judge(lived, world, alike=plan is not None or not order)
+        lived.problems += self._judge(lived, alike=plan is not None or not order)
         lived.problems += self._judge_effects(ledger_at, ledger_then)
-        lived.problems += self._judge_family(setting.namespace)
+        if forked is None:
+            lived.problems += self._judge_world(lived, world)
+            lived.problems += self._judge_family(setting.namespace)
         first.bury()
         if second is not None:
             second.bury()
         return lived
+
+    def _fork_of(self, origin: Setting, step: str) -> Setting:
+        """Live a run undisturbed, and return how a fork of it lives: in the same world, told what is left."""
+        first = Process(origin)
+        first.live()
+        first.bury()
+        _, events = self._log(origin)
+        steps = Steps()
+        steps.feed(events)
+        script = Script(self._signals)
+        script.heard(events[: steps.first[step] - 1])
+        return replace(origin, run_id=f"{RUN_ID} again", forked=(RUN_ID, step), script=script, witness=Witness())
 
     def _lot(self, order: int, what: str = "") -> str | None:
         return f"{self.report.seed}/{order}/{what}" if order else None
@@ -346,8 +386,8 @@ class _Explorer:
             return self._tools, None
         return made, made
 
-    def _log(self, namespace: str) -> tuple[RunRow | None, list[Event]]:
-        row = self._store.get_run(RUN_ID, namespace)
+    def _log(self, setting: Setting) -> tuple[RunRow | None, list[Event]]:
+        row = self._store.get_run(setting.run_id, setting.namespace)
         events: list[Event] = []
         if row is not None:
             while page := self._store.read_events(row.run_key, len(events), PAGE):
@@ -356,7 +396,7 @@ class _Explorer:
 
     # -- judging
 
-    def _judge(self, lived: _Lived, world: Any, *, alike: bool) -> Iterator[str]:
+    def _judge(self, lived: _Lived, *, alike: bool) -> Iterator[str]:
         yield from lived.witness.broken
         last = lived.second or lived.first
         when = "" if lived.second is None else "after the crash "
@@ -383,7 +423,9 @@ class _Explorer:
         departure = None if self._expected is None else self._rehearse(lived)
         if departure is not None:
             yield f"replayed from its log without executing any step: {departure}"
-        if self._check is not None:
+
+    def _judge_world(self, lived: _Lived, world: Any) -> Iterator[str]:
+        if self._check is not None and lived.end is not None and lived.end.kind != Kind.RUN_BLOCKED:
             try:
                 self._check(world)
             except Exception as error:  # noqa: BLE001 - what a check raises is what it found

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from perdure.model.records import Event
     from perdure.store.protocol import Store
-    from perdure.testing.script import Cue
     from perdure.workflow import Workflow
 
 GRACE = 30.0
@@ -81,6 +80,7 @@ class Life(NamedTuple):
     timeout: float
     plan: Plan
     lot: str | None
+    forked: tuple[str, str] | None
 
 
 class Executioner:
@@ -89,7 +89,6 @@ class Executioner:
     Args:
         workflow: what they execute.
         workflows: children that its code does not name.
-        signals: what is sent.
         opening: opens the store in another process; can be pickled.
 
     Raises:
@@ -100,12 +99,10 @@ class Executioner:
         self,
         workflow: Workflow[Any, Any],
         workflows: Sequence[Workflow[Any, Any]],
-        signals: Sequence[Cue],
         opening: Any,
     ) -> None:
         self._workflow = Name.of(workflow)
         self._others = tuple(Name.of(one) for one in workflows)
-        self._signals = tuple((one if isinstance(one, str) else one.name, value) for one, value in signals)
         self._opening = opening
         # Each child is forked from one server, which has imported everything and has neither threads nor locks.
         self._context = multiprocessing.get_context("forkserver" if hasattr(os, "fork") else "spawn")
@@ -117,7 +114,7 @@ class Executioner:
         life = Life(
             self._workflow,
             self._others,
-            self._signals,
+            setting.script.left,
             setting.value,
             setting.tools,
             self._opening,
@@ -127,6 +124,7 @@ class Executioner:
             setting.timeout,
             plan,
             lot,
+            setting.forked,
         )
         return Killed(self._context, setting, life)
 
@@ -257,6 +255,7 @@ def _live(says: Connection, life: Life) -> None:
         life.timeout,
         family(workflow, [other.find() for other in life.others]),
         Script(life.signals),
+        life.forked,
     )
     _Doomed(setting, life.plan, Order(life.lot)).live()
     store.close()

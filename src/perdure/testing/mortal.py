@@ -12,6 +12,7 @@ from perdure.model.records import Kind, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from perdure.model.forking import Fork
     from perdure.model.records import Claim, CommitItem, Created, Event, NewRun
     from perdure.store.protocol import Store
 
@@ -142,6 +143,12 @@ class MortalStore:
         """Create the run."""
         new = [_with_uid(run) for run in new]
         return self._write(lambda: "the run is created", lambda: self.inner.create_runs(new, **options))
+
+    def fork_run(self, fork: Fork) -> Created:
+        """Fork a run, and tell the witness what the fork begins with."""
+        made = self._write(lambda: "the run is forked", lambda: self.inner.fork_run(fork))
+        self._witness.committed(self.inner.read_events(made.row.run_key, 0, fork.seq))
+        return made
 
     def commit(self, items: Sequence[CommitItem], **options: Any) -> list[Verdict]:
         """Write events, and tell the witness what is acknowledged."""

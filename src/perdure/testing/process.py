@@ -53,6 +53,8 @@ class Setting:
     timeout: float
     family: list[Workflow[Any, Any]]
     script: Script
+    forked: tuple[str, str] | None = None
+    """The run that it is forked from, and the step; None if it is a run of its own."""
 
 
 class Mortal(Engine):
@@ -143,7 +145,11 @@ class Process:
         self.worker = engine.worker.key
         passing = asyncio.ensure_future(let_time_pass(engine, setting.clock, setting.script, order=self.order))
         try:
-            await engine.run(setting.workflow, setting.value, run_id=setting.run_id)
+            if setting.forked is None:
+                await engine.run(setting.workflow, setting.value, run_id=setting.run_id)
+            else:
+                origin, step = setting.forked
+                await (await engine.get(origin).fork(step, run_id=setting.run_id)).result()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the run's own end, whatever it is
             self.error = error
         passing.cancel()

@@ -23,6 +23,7 @@ class Row:
             idempotency key.
         problems: what is wrong with that, in sentences.
         order: number of the order in which what goes on side by side ended; 0: as it came.
+        forked: key of the step that the run was forked from; None if it was no fork.
     """
 
     place: Place
@@ -30,6 +31,7 @@ class Row:
     ran_twice: tuple[Began, ...] = ()
     problems: tuple[str, ...] = ()
     order: int = 0
+    forked: str | None = None
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class Report:
         left_out: how many more crashes there would have been without ``limit``.
         seed: what other orders were drawn by.
         orders: the numbers of the orders that were crashed in besides the one in which it all came.
+        forks: keys of the steps that runs were forked from.
     """
 
     workflow: str
@@ -58,6 +61,7 @@ class Report:
     left_out: int = 0
     seed: int = 0
     orders: list[int] = field(default_factory=list)
+    forks: list[str] = field(default_factory=list)
 
     @property
     def safe(self) -> bool:
@@ -81,6 +85,8 @@ class Report:
             point = row.point if len(row.point) <= POINT else row.point[: POINT - 1] + "…"
             if row.order:
                 point += f" (order {row.order})"
+            if row.forked:
+                point += f" (of a fork from {row.forked})"
             table.append((row.place, point, twice or "-"))
         widths = [max(len(line[column]) for line in table) for column in (0, 1)]
         for number, line in enumerate(table):
@@ -116,8 +122,9 @@ def unsafe(report: Report) -> UnsafeWorkflow:
     harmed = [row for row in report.rows if row.problems]
     if harmed:
         first = harmed[0]
-        order = f" (order {first.order} of seed {report.seed})" if first.order else ""
-        message += ["", f"If the process dies {first.place} this: {first.point}{order}"]
+        where = f" (order {first.order} of seed {report.seed})" if first.order else ""
+        where += f" (of a fork from {first.forked})" if first.forked else ""
+        message += ["", f"If the process dies {first.place} this: {first.point}{where}"]
         message += [f"  - {problem}" for problem in first.problems]
         if len(harmed) > 1:
             message.append(f"  ({len(harmed) - 1} more of {len(report.rows)} crashes do harm: print(error.report))")

@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import RunNotFound
-from perdure.model.records import Status
+from perdure.model import payloads
+from perdure.model.records import Kind, Status
 from perdure.signals import message
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from perdure.engine import Engine
     from perdure.handle import Handle
+    from perdure.model.records import Event
     from perdure.signals import Signal
 
 Cue = tuple["Signal[Any] | str", Any]
@@ -39,6 +41,21 @@ class Script:
         self._run_id = run_id
         for key, signal, value in self._left:
             message(signal, value, key)
+
+    @property
+    def left(self) -> tuple[tuple[str, Any], ...]:
+        """What has not been sent yet, by the names of the signals."""
+        return tuple((signal if isinstance(signal, str) else signal.name, value) for _, signal, value in self._left)
+
+    def heard(self, events: Iterable[Event]) -> None:
+        """Leave out what a log has received."""
+        for event in events:
+            if event.kind != Kind.SIGNAL_RECEIVED:
+                continue
+            name = payloads.fields(event.args).get("name")
+            sent = next((n for n, (awaited, _) in enumerate(self.left) if awaited == name), None)
+            if sent is not None:
+                del self._left[sent]
 
     async def prompt(self, engine: Engine) -> bool:
         """Send the first message that a run waits for, to the oldest run that does; returns whether there was one."""
