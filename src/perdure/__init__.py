@@ -29,6 +29,8 @@ from perdure.model.records import Status
 from perdure.model.retry import Retry
 from perdure.operations import Runs, Tally
 from perdure.patches import patched
+from perdure.queueing import QueueView
+from perdure.queues import Queue, Rate
 from perdure.saga import Undo, saga
 from perdure.schedules import OccurrenceView, ScheduleHandle, ScheduleView
 from perdure.signals import Signal
@@ -46,6 +48,9 @@ __all__ = [
     "Notice",
     "OccurrenceView",
     "PerdureError",
+    "Queue",
+    "QueueView",
+    "Rate",
     "Retry",
     "RetryAfter",
     "RunContext",

@@ -10,7 +10,8 @@ from perdure.context import on_run
 from perdure.model.durations import micros
 from perdure.model.ids import valid_run_id
 from perdure.model.keys import check_explicit
-from perdure.model.starting import valid_tags
+from perdure.model.starting import valid_priority, valid_tags
+from perdure.queues import queue_name
 from perdure.signals import cancellation, message
 from perdure.steps import fiber_for_blocking
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from perdure.model.durations import Duration
     from perdure.protocols import ChildLike
+    from perdure.queues import Queue
     from perdure.signals import Signal
 
 R = TypeVar("R")
@@ -34,6 +36,9 @@ class ChildOptionsGiven(TypedDict, total=False):
     delay: Duration | None
     deadline: Duration | None
     tags: Mapping[str, str] | None
+    queue: Queue | str | None
+    priority: int | None
+    partition: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,9 @@ class ChildOptions:
         delay: do not begin before this has passed.
         deadline: it is cancelled when this has passed.
         tags: kept with it and shown.
+        queue: where it waits, instead of its workflow's.
+        priority: instead of its parent's.
+        partition: its partition key in that queue.
     """
 
     key: str | None = None
@@ -55,6 +63,9 @@ class ChildOptions:
     delay: Duration | None = None
     deadline: Duration | None = None
     tags: Mapping[str, str] | None = None
+    queue: str | None = None
+    priority: int | None = None
+    partition: str | None = None
 
     def changed(self, given: ChildOptionsGiven) -> ChildOptions:
         """Return these options with others in their place.
@@ -72,7 +83,13 @@ class ChildOptions:
             micros(delay, what="delay")
         if (deadline := given.get("deadline")) is not None:
             micros(deadline, what="deadline", allow_zero=False)
-        return replace(self, **given)
+        if (priority := given.get("priority")) is not None:
+            valid_priority(priority)
+        if (partition := given.get("partition")) is not None:
+            valid_run_id(partition, "partition")
+        if (queue := given.get("queue")) is not None:
+            given = {**given, "queue": queue_name(queue)}
+        return replace(self, **given)  # type: ignore[arg-type]
 
 
 class Child(Generic[R]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from perdure.context import current_run, in_step, now, step_context
 from perdure.errors import DefinitionError, RunConflict, UnknownWorkflow
@@ -12,6 +12,7 @@ from perdure.model.records import Status
 from perdure.model.starting import valid_tags
 from perdure.operations import Operations, Runs, Start, check_distinct
 from perdure.options import statuses
+from perdure.queueing import QueueClient
 from perdure.schedules import ScheduleClient
 from perdure.workflow import Workflow
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from perdure.model.durations import Duration
     from perdure.model.records import RunRow
     from perdure.options import EnqueueOptions, RunOptions
+    from perdure.queues import Queue
     from perdure.runtime.worker import Worker
     from perdure.waiting import Home
 
@@ -32,7 +34,7 @@ CHUNK = 5000
 """Runs created in one transaction by ``enqueue_many``."""
 
 
-class Client(ScheduleClient):
+class Client(QueueClient, ScheduleClient):
     """Answers for the runs of a store, as long as an engine has it open; made as part of an ``Engine``."""
 
     _home: Home
@@ -54,7 +56,7 @@ class Client(ScheduleClient):
     async def enqueue(
         self, workflow: Workflow[InputT, R], value: InputT, /, **options: Unpack[EnqueueOptions]
     ) -> Handle[R]: ...
-    async def enqueue(
+    async def enqueue(  # noqa: PLR0913 - the options of a run
         self,
         workflow: Workflow[Any, R],
         value: Any = None,
@@ -62,8 +64,13 @@ class Client(ScheduleClient):
         *,
         run_id: str | None = None,
         idempotency_key: str | None = None,
+        idempotency_window: Duration | Literal["ended"] | None = None,
+        debounce: Duration | None = None,
+        debounce_limit: Duration | None = None,
         delay: Duration | None = None,
+        queue: Queue | str | None = None,
         priority: int = 0,
+        partition: str | None = None,
         tags: Mapping[str, str] | None = None,
         deadline: Duration | datetime | None = None,
     ) -> Handle[R]:
@@ -77,8 +84,15 @@ class Client(ScheduleClient):
             value: its input.
             run_id: the run's id; by default a new one.
             idempotency_key: a second enqueue with this key finds the first one's run.
+            idempotency_window: how long it does: for so long after that was created, or until that has "ended". By
+                default for ever.
+            debounce: begin when no call with this key has come for so long. Until then each call puts the run off and
+                gives it its own input, tags and priority; once it has begun, the next call creates another run.
+            debounce_limit: put it off for no longer than this after the first call.
             delay: do not begin before this has passed.
-            priority: higher goes first, -1000 to 1000.
+            queue: where it waits to be claimed; by default the workflow's queue.
+            priority: higher goes first, -1000 to 1000. An hour of waiting outweighs one level: nothing waits for ever.
+            partition: whose it is, in a queue that has a limit for each partition key.
             tags: kept with the run and shown; it is found by them.
             deadline: how long the run may take from when it may begin, or an instant (an aware datetime); then it is
                 cancelled, as by ``Handle.cancel``. By default the workflow's, if it has one.
@@ -89,24 +103,30 @@ class Client(ScheduleClient):
             DefinitionError: an option is wrong.
         """
         if current_run() is not None:
-            if idempotency_key is not None or priority != 0:
+            if idempotency_key is not None or idempotency_window is not None or debounce is not None:
                 raise DefinitionError(
-                    "in a workflow a run is enqueued without idempotency_key and priority",
-                    advice="it is started once whatever happens, and has the priority of the run that starts it",
+                    "in a workflow a run is enqueued without idempotency_key",
+                    advice="it is started once whatever happens",
                 )
             within = deadline - now() if isinstance(deadline, datetime) else deadline
-            given = workflow.with_options(run_id=run_id, delay=delay, tags=tags, deadline=within, abandon=True)
+            given = workflow.with_options(
+                run_id=run_id, delay=delay, tags=tags, deadline=within, abandon=True, queue=queue,
+                priority=priority or None, partition=partition,
+            )  # fmt: skip
             started = given.start(value) if workflow.takes_input else cast("Workflow[None, R]", given).start()
             return self._handle(workflow, None, started.run_id)
         if run_id is None and idempotency_key is None and in_step():
             idempotency_key = step_context().next_key()
-        start = Start(run_id, idempotency_key, delay, priority, tags, deadline)
+        start = Start(
+            run_id, idempotency_key, delay, priority, tags, deadline, queue, partition,
+            idempotency_window, debounce, debounce_limit,
+        )  # fmt: skip
         operations = self._ops
         created = await operations.create([operations.new_run(workflow, value, start)], workflow)
         self._poke()
         return self._handle(workflow, created[0].row)
 
-    async def enqueue_many(
+    async def enqueue_many(  # noqa: PLR0913 - the options of runs
         self,
         workflow: Workflow[InputT, R],
         values: Iterable[InputT],
@@ -114,7 +134,9 @@ class Client(ScheduleClient):
         *,
         run_ids: Sequence[str] | None = None,
         delay: Duration | None = None,
+        queue: Queue | str | None = None,
         priority: int = 0,
+        partition: str | None = None,
         tags: Mapping[str, str] | None = None,
         deadline: Duration | datetime | None = None,
     ) -> list[Handle[R]]:
@@ -125,7 +147,9 @@ class Client(ScheduleClient):
             values: their inputs.
             run_ids: their ids, one per input; by default new ones.
             delay: as for ``enqueue``.
+            queue: as for ``enqueue``.
             priority: as for ``enqueue``.
+            partition: as for ``enqueue``, the same for all.
             tags: as for ``enqueue``, the same for all.
             deadline: as for ``enqueue``.
 
@@ -140,7 +164,7 @@ class Client(ScheduleClient):
             raise DefinitionError(f"{len(values)} inputs, but {len(run_ids)} run ids", advice="give one id per input")
         names: Sequence[str | None] = [None] * len(values) if run_ids is None else run_ids
         new = [
-            operations.new_run(workflow, value, Start(run_id, None, delay, priority, tags, deadline))
+            operations.new_run(workflow, value, Start(run_id, None, delay, priority, tags, deadline, queue, partition))
             for value, run_id in zip(values, names, strict=True)
         ]
         check_distinct(new)

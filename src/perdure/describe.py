@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from perdure.model.forking import Lineage
     from perdure.model.history import ChildView, RunView, StepView
+    from perdure.model.queues import QueueUsage
     from perdure.model.records import RunRow, WorkerRow
     from perdure.model.schedules import Occurrence, ScheduleRow
 
@@ -240,6 +241,23 @@ def refusal(entry: Event) -> dict[str, Any]:
         "seq": entry.seq,
         "at": instant(entry.at),
         **{name: said.get(name) for name in ("build", "code", "reason", "key", "recorded", "found")},
+    }
+
+
+def queue(found: QueueUsage) -> dict[str, Any]:
+    """Return a queue with its limits, and how much of it is in use."""
+    row, limits = found.row, found.row.limits
+    return {
+        "name": row.name,
+        "paused": row.paused,
+        "concurrency": limits.concurrency,
+        "worker_concurrency": limits.per_worker,
+        "partition_concurrency": limits.per_partition,
+        "rate": None if limits.period is None else {"runs": limits.starts, "per": limits.period / 1e6},
+        "running": found.held,
+        "ready": found.ready,
+        "begun": found.begun,
+        "opens_at": instant(found.opens_at),
     }
 
 

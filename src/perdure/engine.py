@@ -20,6 +20,7 @@ from perdure.errors import StoreGone, WrongState
 from perdure.model.durations import seconds
 from perdure.operations import Operations
 from perdure.options import limits
+from perdure.queues import queues_of
 from perdure.runtime.journal import Journal
 from perdure.runtime.watch import Watch
 from perdure.runtime.worker import Worker
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from perdure.hooks import Hooks
     from perdure.model.clock import Clock
     from perdure.model.durations import Duration
+    from perdure.queues import Queue
     from perdure.runtime.host import OnDrift
     from perdure.runtime.run import Run
     from perdure.store.open import Durability
@@ -58,6 +60,8 @@ class Engine(Client):
         *,
         workflows: Iterable[Workflow[Any, Any]] = (),
         tools: Any = None,
+        queues: Iterable[Queue | str] = (),
+        only_queues: Iterable[Queue | str] | None = None,
         concurrency: int = 100,
         lease: Duration = "30s",
         heartbeat: Duration = "10s",
@@ -80,6 +84,9 @@ class Engine(Client):
             tools: what steps find as ``ctx.tools``; never stored. A function or class is called at every start, and an
                 (async) context manager that it makes is entered then and left after the drain; any other object is used
                 as it is.
+            queues: queues that it executes runs of, besides those that its workflows name; and, with their limits, the
+                definitions that hold for all processes from when it starts.
+            only_queues: execute runs of these queues and no others; the empty name is the default queue's.
             concurrency: runs in execution at once.
             lease: how long a claim holds without a heartbeat.
             heartbeat: how often it is renewed.
@@ -102,6 +109,8 @@ class Engine(Client):
         self._definitions = collect(workflows)
         self._tools = tools
         self._limits = limits(concurrency, lease, heartbeat, threads, crash_cap, on_drift)
+        self._queues = queues_of(queues)
+        self._only_queues = None if only_queues is None else tuple(queues_of(only_queues))
         self._hooks = check_hooks(hooks)
         self._dispatch: Dispatch | None = None
         self._name, self._namespace = name, namespace
@@ -160,6 +169,8 @@ class Engine(Client):
                 tools=tools,
                 name=self._name,
                 namespace=self._namespace,
+                queues=tuple(self._queues),
+                only_queues=self._only_queues,
                 only=self._only,
                 ended=self._home.waiting.ended,
                 reached=self._reached,
@@ -167,6 +178,7 @@ class Engine(Client):
             if self._hooks:
                 self._dispatch = dispatch = Dispatch(self._hooks, self._store, self._journal)
                 self._journal.told, worker.host.hooks = dispatch.committed, dispatch
+            await self._define_queues(worker)
             await worker.start(serve=serve)
             if self._dispatch is not None:
                 self._dispatch.worker("worker_started", worker)
@@ -181,6 +193,15 @@ class Engine(Client):
             finally:
                 self._close()
             raise
+
+    async def _define_queues(self, worker: Worker) -> None:
+        store, journal = self._store, self._journal
+        assert store is not None
+        assert journal is not None
+        since = self._clock.now()
+        defined = [queue.row(self._namespace, worker.host.build, since) for queue in self._queues.values()]
+        if defined:
+            await journal.call(lambda: store.define_queues(defined))
 
     async def stop(self, drain: Duration = "30s", grace: Duration = "5s") -> list[str]:
         """Stop: claim nothing new, let steps finish for ``drain``, abort the rest, wait ``grace``, release the runs.

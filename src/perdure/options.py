@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from perdure.errors import DefinitionError
 from perdure.model.durations import seconds
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perdure.hooks import Hooks
     from perdure.model.clock import Clock
     from perdure.model.durations import Duration
+    from perdure.queues import Queue
     from perdure.runtime.host import OnDrift
     from perdure.store.protocol import Durability
     from perdure.workflow import Workflow
@@ -28,6 +29,8 @@ class EngineOptions(TypedDict, total=False):
 
     workflows: Iterable[Workflow[Any, Any]]
     tools: Any
+    queues: Iterable[Queue | str]
+    only_queues: Iterable[Queue | str] | None
     concurrency: int
     lease: Duration
     heartbeat: Duration
@@ -47,8 +50,13 @@ class EnqueueOptions(TypedDict, total=False):
 
     run_id: str | None
     idempotency_key: str | None
+    idempotency_window: Duration | Literal["ended"] | None
+    debounce: Duration | None
+    debounce_limit: Duration | None
     delay: Duration | None
+    queue: Queue | str | None
     priority: int
+    partition: str | None
     tags: Mapping[str, str] | None
     deadline: Duration | datetime | None
 

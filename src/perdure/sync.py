@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from perdure.operations import Tally
     from perdure.options import EngineOptions, EnqueueOptions, RunOptions
     from perdure.protocols import Fiber
+    from perdure.queueing import QueueView
+    from perdure.queues import Queue
     from perdure.schedules import OccurrenceView, ScheduleOptions, ScheduleView
     from perdure.schedules import ScheduleHandle as AsyncScheduleHandle
     from perdure.schedules import Schedules as AsyncSchedules
@@ -341,7 +343,7 @@ class Engine:
         """Create a run, or find the one that is there; options as for ``perdure.Engine.enqueue``."""
         return Handle(self._portal.call(self._engine.enqueue(workflow, value, **options)), self._portal)
 
-    def enqueue_many(
+    def enqueue_many(  # noqa: PLR0913 - the options of runs
         self,
         workflow: Workflow[InputT, R],
         values: Iterable[InputT],
@@ -349,14 +351,17 @@ class Engine:
         *,
         run_ids: Sequence[str] | None = None,
         delay: Duration | None = None,
+        queue: Queue | str | None = None,
         priority: int = 0,
+        partition: str | None = None,
         tags: Mapping[str, str] | None = None,
         deadline: Duration | datetime | None = None,
     ) -> list[Handle[R]]:
         """Create many runs, or find those that are there; see ``perdure.Engine.enqueue_many``."""
         many = self._engine.enqueue_many(
-            workflow, values, run_ids=run_ids, delay=delay, priority=priority, tags=tags, deadline=deadline
-        )
+            workflow, values, run_ids=run_ids, delay=delay, queue=queue, priority=priority, partition=partition,
+            tags=tags, deadline=deadline,
+        )  # fmt: skip
         return [Handle(handle, self._portal) for handle in self._portal.call(many)]
 
     @overload
@@ -389,6 +394,20 @@ class Engine:
             return self._engine.runs(status=status, workflow=workflow, tags=tags, codeless=codeless)
 
         return Runs(self._portal.call(runs()), self._portal)
+
+    # -- queues
+
+    def queues(self) -> list[QueueView]:
+        """Return all queues that are defined or have runs, by name, and how much of each is in use."""
+        return self._portal.call(self._engine.queues())
+
+    def pause_queue(self, queue: Queue | str) -> bool:
+        """Let nobody claim anything from a queue until it is resumed; runs under way go on. Whether that is new."""
+        return self._portal.call(self._engine.pause_queue(queue))
+
+    def resume_queue(self, queue: Queue | str) -> bool:
+        """Let a paused queue go on; whether it was paused."""
+        return self._portal.call(self._engine.resume_queue(queue))
 
     # -- schedules
 

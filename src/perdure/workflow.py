@@ -19,6 +19,7 @@ from perdure.model.hints import Hints
 from perdure.model.ids import valid_name
 from perdure.model.payloads import note
 from perdure.model.upcasting import check_upcast, value_codec
+from perdure.queues import queue_name
 from perdure.steps import AsyncStep, Step, SyncStep, chosen_name, fiber_for_blocking, run_for_coroutine, step
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from perdure.model.durations import Duration
     from perdure.model.failures import Failure
     from perdure.model.upcasting import Upcast
+    from perdure.queues import Queue
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -215,7 +217,8 @@ class Workflow(Decorated, Generic[InputT, R_co]):
         Args:
             options: ``key`` (which child this is, instead of a number), ``run_id`` (instead of one made of its
                 parent's), ``abandon=True`` (it goes on when its parent is cancelled), ``delay`` (do not begin before
-                this has passed), ``deadline`` (it is cancelled when this has passed), ``tags``.
+                this has passed), ``deadline`` (it is cancelled when this has passed), ``tags``, ``queue``, ``priority``
+                (instead of its parent's), ``partition``.
 
         Raises:
             DefinitionError: an option is wrong.
@@ -301,7 +304,7 @@ def workflow(
     *,
     name: str | None = None,
     version: str = "1",
-    queue: str = "",
+    queue: Queue | str = "",
     upcast: Upcast | None = None,
     on_failure: OnFailure | None = None,
     deadline: Duration | None = None,
@@ -311,7 +314,7 @@ def workflow(
     *,
     name: str | None = None,
     version: str = "1",
-    queue: str = "",
+    queue: Queue | str = "",
     upcast: Upcast | None = None,
     on_failure: OnFailureOf[InputT],
     deadline: Duration | None = None,
@@ -322,7 +325,7 @@ def workflow(
     *,
     name: str | None = None,
     version: str = "1",
-    queue: str = "",
+    queue: Queue | str = "",
     upcast: Upcast | None = None,
     on_failure: object = None,
     deadline: Duration | None = None,
@@ -333,7 +336,7 @@ def workflow(
         fn: the function, when the decorator is used bare. It takes one input or none.
         name: what the workflow is called; by default the function's own name.
         version: the version that runs started now are pinned to.
-        queue: the queue its runs go to unless told otherwise; empty is the default queue.
+        queue: the queue its runs go to unless told otherwise, or its name; empty is the default queue's.
         upcast: makes of a recorded input that does not fit the function's parameter any more one that does. It gets the
             recorded JSON as plain data, and what it returns is validated.
         on_failure: a step that is executed when the function has failed (not when the run is cancelled or blocked),
@@ -359,14 +362,14 @@ class _Given(NamedTuple):
 
     name: str | None
     version: str
-    queue: str
+    queue: Queue | str
     upcast: Upcast | None
     on_failure: object
     deadline: Duration | None
 
 
 def _make_workflow(fn: object, given: _Given, frame: FrameType) -> Workflow[Any, Any]:
-    name, version, queue = given.name, given.version, given.queue
+    name, version, queue = given.name, given.version, queue_name(given.queue)
     function = examine(fn, what="workflow", injected=INJECTED, context="RunContext", frame=frame)
     name = chosen_name(name, function, "workflow")
     if function.in_class or not inspect.isfunction(fn):
@@ -376,8 +379,6 @@ def _make_workflow(fn: object, given: _Given, frame: FrameType) -> Workflow[Any,
         )
     _check_input(name, function)
     valid_name(version, "version")
-    if queue != "":
-        valid_name(queue, "queue")
     cls = AsyncWorkflow if function.is_async else SyncWorkflow
     handler, tells_input = _check_handler(name, function, given.on_failure)
     deadline = None if given.deadline is None else micros(given.deadline, what="deadline", allow_zero=False)

@@ -45,7 +45,7 @@ def test_copies_are_runs_of_their_own(bench):
 def test_a_copy_can_be_claimed(bench):
     foreign = [Route("elsewhere", f"foreign-{number}") for number in range(filling.FOREIGN_ROUTES)]
     worker = bench.worker(routes=[*foreign, ASLEEP])
-    due = bench.store.next_due([ASLEEP])
+    due = bench.store.next_due([ASLEEP]).due
     assert due > bench.store.now()
     assert bench.store.claim_runs(worker, [ASLEEP], 100) == []
     assert len(bench.store.claim_runs(worker, [ASLEEP], 100, now=2 * due)) == COUNT + 1

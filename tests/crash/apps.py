@@ -278,6 +278,26 @@ async def slow(n: int) -> int:
 
 
 @step
+async def occupy(seconds: float, *, ctx: Ctx = INJECTED) -> float:
+    begin(ctx)
+    await asyncio.sleep(seconds)
+    end(ctx)
+    return seconds
+
+
+@workflow(queue="desk")
+async def occupying(seconds: float) -> float:
+    return await occupy(seconds)
+
+
+@workflow(queue="desk")
+async def occupying_again_and_again(seconds: float) -> float:
+    for _ in range(10):
+        seconds = await occupy(seconds)
+    return seconds
+
+
+@step
 def fork_here(n: int, *, ctx: Ctx = INJECTED) -> int:
     """Leave a process behind that lives until it is killed."""
     pid = os.fork()
@@ -505,6 +525,8 @@ WORKFLOWS: list[Workflow[Any, Any]] = [
     forking,
     killer,
     slow,
+    occupying,
+    occupying_again_and_again,
     retried,
     retried_branches,
     after_nothing,

@@ -26,6 +26,7 @@ GROUPS = {
     "In a workflow": "parallel map sleep sleep_until Signal Child continue_as_new patched now random uuid4 "
     "is_replaying run_context RunContext",
     "Undo": "saga Undo Failure",
+    "Limit": "Queue Rate QueueView",
     "Recur": "ScheduleHandle ScheduleView OccurrenceView",
     "In a step": "step_context StepContext INJECTED",
     "Watch": "Stream Emitted emit Hooks Notice WorkerNotice",
@@ -49,7 +50,7 @@ TOLD = {
 }
 _MADE_HERE = (
     "Child", "Undo", "Failure", "Handle", "StepContext", "RunContext", "Emitted", "Notice", "WorkerNotice", "Hooks",
-    "ScheduleHandle", "ScheduleView", "OccurrenceView", "Runs", "Tally",
+    "ScheduleHandle", "ScheduleView", "OccurrenceView", "QueueView", "Runs", "Tally",
 )  # fmt: skip
 INTERNAL = {name: {"__init__"} for name in _MADE_HERE}
 """Made by Perdure, not by users; or there is nothing to give."""

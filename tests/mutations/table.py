@@ -7,6 +7,7 @@ from tests.mutations.kit import KIT
 from tests.mutations.messages import MESSAGES
 from tests.mutations.mutation import Mutation
 from tests.mutations.power import POWER
+from tests.mutations.queues import QUEUES
 from tests.mutations.schedules import SCHEDULES
 from tests.mutations.undoing import UNDOING
 from tests.mutations.watching import WATCHING
@@ -541,6 +542,7 @@ TABLE = [
     *KIT,
     *MESSAGES,
     *POWER,
+    *QUEUES,
     *SCHEDULES,
     *UNDOING,
     *WATCHING,

@@ -12,6 +12,8 @@ from perdure.store.sqlite.sql import QUERIES
 pytestmark = pytest.mark.only("sqlite")
 
 PLANNED = sorted(name for name, sql in QUERIES.items() if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", sql))
+SORTED = {"unread", "held_of_queues", "held_of_routes", "list_queues"}
+"""What sorts only as many rows as are held, or queues."""
 BIG = r"SCAN (runs|events|inbox|artifacts|artifact_uses|schedules|occurrences|tags|r|e|i|s|o|t)\b"
 
 
@@ -24,7 +26,7 @@ def plan(bench, name):
 @pytest.mark.parametrize("name", PLANNED)
 def test_no_query_walks_through_a_big_table(name, bench):
     assert [line for line in plan(bench, name) if re.match(BIG, line)] == []
-    assert not any("TEMP B-TREE" in line for line in plan(bench, name) if name != "unread")
+    assert not any("TEMP B-TREE" in line for line in plan(bench, name) if name not in SORTED)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_a_claim_costs_the_same_behind_any_number_of_other_runs(bench):
         bench.create_many(5, f"mine-{steps}")
         steps = 0
         assert len(bench.claim(worker, 5)) == 5
-        assert bench.store.next_due([Route("greet")]) == far
+        assert bench.store.next_due([Route("greet")]).due == far
         assert len(bench.store.held(worker)) >= 5
         return steps
 

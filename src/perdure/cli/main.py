@@ -35,6 +35,7 @@ COMMANDS = {
     "fork": "perdure.cli.forks",
     "export": "perdure.cli.exports",
     "schedules": "perdure.cli.schedules",
+    "queues": "perdure.cli.queues",
     "db": "perdure.cli.databases",
 }
 """Every command, in the order of the help, and the module it is in; modules are loaded when they are needed."""

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from perdure.cli.render import Screen
 
@@ -25,6 +26,15 @@ def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=None,
         help="The store: a file, a directory or a URL.  [env: PERDURE_STORE]",
     )(command)
+
+
+def named_store(store: str | None) -> str | None:
+    """Return the store as it was named after the verb of a group, or else before it."""
+    ctx = click.get_current_context()
+    if ctx.parent is None or ctx.get_parameter_source("store") is ParameterSource.COMMANDLINE:
+        return store
+    named: str | None = ctx.parent.params["store"]
+    return named
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from perdure import describe
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, live_workers, operate
-from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
+from perdure.cli.options import debug_option, json_option, named_store, print_json, screen, store_option
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, compact, count, day_and_time, span
 from perdure.model.schedules import MANY
@@ -62,7 +61,7 @@ def schedules(ctx: click.Context, /, *, store: str | None, as_json: bool) -> Exi
 @debug_option
 def list_(*, store: str | None, as_json: bool) -> Exit:
     """List schedules by key. With --json one a line."""
-    return _list(_named(store), as_json=as_json)
+    return _list(named_store(store), as_json=as_json)
 
 
 @schedules.command(epilog="Example: perdure schedules show nightly")
@@ -72,7 +71,7 @@ def list_(*, store: str | None, as_json: bool) -> Exit:
 @debug_option
 def show(key: str, *, store: str | None, as_json: bool) -> Exit:
     """Show a schedule: what comes next, and what became of its latest occurrences."""
-    with existing_store(_named(store)) as opened:
+    with existing_store(named_store(store)) as opened:
         row = operate(opened, lambda operations: Scheduling(operations).row(key))
         history = opened.list_occurrences(row.schedule_key, 1000 if as_json else SHOWN)
         trouble = _trouble(row, opened.served())
@@ -98,7 +97,7 @@ def show(key: str, *, store: str | None, as_json: bool) -> Exit:
 @debug_option
 def pause(key: str, *, store: str | None) -> Exit:
     """Let a schedule fire no more until it is resumed. Its runs go on."""
-    with existing_store(_named(store)) as opened:
+    with existing_store(named_store(store)) as opened:
         operate(opened, lambda operations: Scheduling(operations).pause(key))
     say(f"schedule {key} is paused")
     return Exit.OK
@@ -110,7 +109,7 @@ def pause(key: str, *, store: str | None) -> Exit:
 @debug_option
 def resume(key: str, *, store: str | None) -> Exit:
     """Let a paused schedule go on with what comes next; what was due meanwhile is skipped."""
-    with existing_store(_named(store)) as opened:
+    with existing_store(named_store(store)) as opened:
         operate(opened, lambda operations: Scheduling(operations).resume(key))
         row = operate(opened, lambda operations: Scheduling(operations).row(key))
     say(f"schedule {key} goes on" + ("" if row.next_at is None else f": next at {day_and_time(row.next_at)}"))
@@ -124,7 +123,7 @@ def resume(key: str, *, store: str | None) -> Exit:
 @debug_option
 def trigger(key: str, *, store: str | None, as_json: bool) -> Exit:
     """Create a run of a schedule now, whatever its cadence says."""
-    with existing_store(_named(store)) as opened:
+    with existing_store(named_store(store)) as opened:
         row, run_id = operate(opened, lambda operations: Scheduling(operations).trigger(key))
         workers = live_workers(opened)
         run = opened.get_run(run_id)
@@ -145,22 +144,13 @@ def trigger(key: str, *, store: str | None, as_json: bool) -> Exit:
 @debug_option
 def remove(key: str, *, yes: bool, store: str | None) -> Exit:
     """Remove a schedule for everybody. Its runs stay; a program that defines it brings it back."""
-    with existing_store(_named(store)) as opened:
+    with existing_store(named_store(store)) as opened:
         operate(opened, lambda operations: Scheduling(operations).row(key))
         if not yes:
             click.confirm(f"Remove schedule {key}?", abort=True, err=True)
         operate(opened, lambda operations: Scheduling(operations).remove(key))
     say(f"schedule {key} is removed")
     return Exit.OK
-
-
-def _named(store: str | None) -> str | None:
-    """The store as it was named after the verb, or else before it."""
-    ctx = click.get_current_context()
-    if ctx.parent is None or ctx.get_parameter_source("store") is ParameterSource.COMMANDLINE:
-        return store
-    named: str | None = ctx.parent.params["store"]
-    return named
 
 
 def _list(store: str | None, *, as_json: bool) -> Exit:

@@ -36,10 +36,17 @@ if TYPE_CHECKING:
     "--drain", default="30s", show_default=True, metavar="TIME", help="How long steps may finish when stopping."
 )
 @click.option("--grace", default="5s", show_default=True, metavar="TIME", help="How long they may clean up after that.")
+@click.option(
+    "--queue",
+    "queues",
+    metavar="NAME",
+    multiple=True,
+    help="Execute runs of this queue and no other; may be repeated. The default queue is ''.",
+)
 @click.option("--tools", metavar="MODULE:FACTORY", help="What steps find as ctx.tools: an object, or what makes it.")
 @store_option
 @debug_option
-def worker(
+def worker(  # noqa: PLR0913 - its options
     targets: tuple[str, ...],
     *,
     concurrency: int,
@@ -47,6 +54,7 @@ def worker(
     heartbeat: str,
     drain: str,
     grace: str,
+    queues: tuple[str, ...],
     tools: str | None,
     store: str | None,
 ) -> Exit:
@@ -66,6 +74,7 @@ def worker(
             concurrency=concurrency,
             lease=lease,
             heartbeat=heartbeat,
+            only_queues=queues or None,
         )
         what = f"{_names(workflows)} from {store_name(target)}"
     else:

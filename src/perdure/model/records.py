@@ -113,6 +113,20 @@ class Artifact(NamedTuple):
     data: bytes
 
 
+class Reuse(NamedTuple):
+    """When a run that has the key of a new one does not stand in its way.
+
+    Attributes:
+        age: it was created so long ago.
+        ended: it has ended.
+        debounce: it has begun; while it has not, it is put off, at most until so long after it was created.
+    """
+
+    age: int | None = None
+    ended: bool = False
+    debounce: int | None = None
+
+
 class NewRun(NamedTuple):
     """A run to create. ``run_created`` is sealed by the store, which gives the run its key."""
 
@@ -134,6 +148,8 @@ class NewRun(NamedTuple):
     parent_key: int | None = None
     meta: bytes | None = None
     artifacts: tuple[Artifact, ...] = ()
+    reuse: Reuse | None = None
+    """When a run that has the idempotency key does not stand in the way."""
 
 
 class RunRow(NamedTuple):

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from perdure.model.durations import Duration
 
 
+MOST_PRIORITY = 1000
+
+
 def deadline_at(given: Duration | datetime | None, default: int | None, begins: int) -> int | None:
     """Return when a run is cancelled if it has not ended (µs); None: never.
 
@@ -39,6 +42,17 @@ def deadline_at(given: Duration | datetime | None, default: int | None, begins: 
     return at
 
 
+def valid_priority(given: object) -> int:
+    """Return a run's priority.
+
+    Raises:
+        DefinitionError: it is no whole number from -1000 to 1000.
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or abs(given) > MOST_PRIORITY:
+        raise DefinitionError(f"a priority is a whole number from -1000 to 1000, not {given!r}")
+    return given
+
+
 def valid_tags(given: object) -> dict[str, str]:
     """Return a run's tags, or those that runs are looked for by.
 
@@ -55,4 +69,4 @@ def valid_tags(given: object) -> dict[str, str]:
     return tags
 
 
-__all__ = ["deadline_at", "valid_tags"]
+__all__ = ["deadline_at", "valid_priority", "valid_tags"]

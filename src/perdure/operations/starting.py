@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from perdure.errors import DefinitionError
+from perdure.model.durations import FOREVER, micros
+from perdure.model.records import Reuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from perdure.model.durations import Duration
     from perdure.model.records import NewRun
+    from perdure.queues import Queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,43 @@ class Start:
     priority: int = 0
     tags: Mapping[str, str] | None = None
     deadline: Duration | datetime | None = None
+    queue: Queue | str | None = None
+    partition: str | None = None
+    idempotency_window: Duration | Literal["ended"] | None = None
+    debounce: Duration | None = None
+    debounce_limit: Duration | None = None
+
+
+def reuse_of(start: Start) -> Reuse | None:
+    """Return how long the idempotency key of a new run stands for one that is there; None: for ever.
+
+    Raises:
+        DefinitionError: that is given without a key, or in two ways, or is wrong.
+    """
+    window, quiet, most = start.idempotency_window, start.debounce, start.debounce_limit
+    if window is None and quiet is None and most is None:
+        return None
+    if start.idempotency_key is None:
+        raise DefinitionError(
+            "idempotency_window and debounce are about a key",
+            advice="give an idempotency_key: what is it that repeats?",
+        )
+    if quiet is None and most is not None:
+        raise DefinitionError("debounce_limit is a limit of debounce", advice="give both, or none")
+    if window is not None and quiet is not None:
+        raise DefinitionError(
+            "idempotency_window and debounce exclude each other",
+            advice="a debounced key stands for a run until that begins",
+        )
+    if quiet is not None:
+        if start.delay is not None:
+            raise DefinitionError("a debounced run is delayed by debounce", advice="give no delay besides")
+        micros(quiet, what="debounce", allow_zero=False)
+        return Reuse(debounce=FOREVER if most is None else micros(most, what="debounce_limit", allow_zero=False))
+    if window == "ended":
+        return Reuse(ended=True)
+    assert window is not None
+    return Reuse(age=micros(window, what="idempotency_window", allow_zero=False))
 
 
 def check_distinct(runs: Sequence[NewRun]) -> None:

@@ -27,8 +27,10 @@ from perdure.model.durations import FOREVER, micros
 from perdure.model.failures import as_run_failed, decode_failure
 from perdure.model.history import RunView, fold
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
-from perdure.model.starting import deadline_at, valid_tags
+from perdure.model.starting import deadline_at, valid_priority, valid_tags
 from perdure.operations.coding import codeless
+from perdure.operations.starting import reuse_of
+from perdure.queues import queue_name
 from perdure.runtime import points
 from perdure.store.controlling import RESUMABLE
 from perdure.store.protocol import PAGE
@@ -110,19 +112,20 @@ class Operations:
             raise DefinitionError(f"{workflow.name} takes no input", advice=f"start it without one, not with {value!r}")
         data = workflow.encode_input(value)
         codec, stored, artifact = payloads.pack(data)
-        if isinstance(start.priority, bool) or not isinstance(start.priority, int) or abs(start.priority) > 1000:  # noqa: PLR2004
-            raise DefinitionError(f"a priority is a whole number from -1000 to 1000, not {start.priority!r}")
+        partition = None if start.partition is None else ids.valid_run_id(start.partition, "partition")
         key = start.idempotency_key
         if key is not None:
             key = ids.valid_run_id(key, "idempotency key")
-        delay_until = None if start.delay is None else min(now + micros(start.delay, what="delay"), FOREVER)
+        reuse = reuse_of(start)
+        delay = start.delay if start.debounce is None else start.debounce
+        delay_until = None if delay is None else min(now + micros(delay, what="delay"), FOREVER)
         origin = payloads.origin(run_id, workflow.origin, delay_until)
         return NewRun(
             run_id=run_id,
             uid=ids.new_uid(os.urandom),
             workflow=workflow.name,
             version=workflow.version,
-            queue=workflow.queue,
+            queue=workflow.queue if start.queue is None else queue_name(start.queue),
             namespace=self.namespace,
             created_at=now,
             codec=codec,
@@ -130,7 +133,9 @@ class Operations:
             origin=origin,
             delay_until=delay_until,
             deadline_at=deadline_at(start.deadline, workflow.deadline, delay_until or now),
-            priority=start.priority,
+            priority=valid_priority(start.priority),
+            partition=partition,
+            reuse=reuse,
             idempotency_key=key,
             meta=None if start.tags is None else payloads.note(tags=valid_tags(start.tags)),
             artifacts=() if artifact is None else (artifact,),

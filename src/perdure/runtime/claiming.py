@@ -85,7 +85,7 @@ class Claiming:
         self._busy = False
         self._serving: asyncio.Task[None] | None = None
         self._hungry = True
-        """Whether there may be more to claim than there were slots for; else whatever comes is announced."""
+        """Whether there may be more to claim than there were slots for, here or of a queue; else it is announced."""
 
     def serve(self) -> None:
         """Claim from now on."""
@@ -162,7 +162,6 @@ class Claiming:
             limit = min(self._worker.free, BATCH)
             claims = await self._claim_up_to(limit)
             if len(claims) < limit:
-                self._hungry = False
                 await self._look_ahead()
                 return
         if self._worker.free <= 0 and not self._ending.is_set() and not self._only:
@@ -195,8 +194,12 @@ class Claiming:
                 claims = await self._claim_up_to(1, row.run_key)
                 if not claims and row.wake_at is not None:
                     self.due.set(row.wake_at)
+                elif not claims:
+                    await self._look_ahead()
 
     async def _look_ahead(self) -> None:
-        due = await self._journal.call(lambda: self._store.next_due(self._routes))
-        if due is not None:
-            self.due.set(due)
+        key, given_time = self._worker.key, self._host.given_time
+        outlook = await self._journal.call(lambda: self._store.next_due(self._routes, worker_key=key, now=given_time()))
+        self._hungry = outlook.is_limited
+        if outlook.due is not None:
+            self.due.set(outlook.due)

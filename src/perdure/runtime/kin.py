@@ -44,12 +44,12 @@ class Kin:
         self._claiming, self._store, self._journal = claiming, store, journal
         self._definitions, self._routes = definitions, routes
 
-    def learn(self, workflow: Workflow[Any, Any], namespace: str) -> None:
-        """A run starts this as a child, or has started it."""
-        name = workflow.name, workflow.version
-        if name not in self._definitions:
-            self._definitions[name] = workflow
-            self._routes.append(Route(workflow.name, workflow.version, workflow.queue, namespace))
+    def learn(self, workflow: Workflow[Any, Any], queue: str, namespace: str) -> None:
+        """A run starts this as a child from a queue, or has started it."""
+        self._definitions.setdefault((workflow.name, workflow.version), workflow)
+        route = Route(workflow.name, workflow.version, queue, namespace)
+        if route not in self._routes:
+            self._routes.append(route)
 
     def want_children(self, row: RunRow, loop: asyncio.AbstractEventLoop) -> None:
         """Go on with what a run waits for.
@@ -69,8 +69,11 @@ class Kin:
 
         def found(children: list[tuple[RunRow, Event | None]]) -> None:
             for child, created in children:
-                if created is not None and (code := loaded_code(child, created)) is not None:
-                    self.learn(code, row.namespace)
+                code = self._definitions.get((child.workflow, child.version))
+                if code is None and created is not None:
+                    code = loaded_code(child, created)
+                if code is not None:
+                    self.learn(code, child.queue, row.namespace)
                 if known(child) and child.run_key not in self._claiming.wanted:
                     self._claiming.want(child.run_key)
                     if child.status is Status.WAITING:

@@ -36,7 +36,7 @@ from perdure.runtime.vigil import Vigil
 from perdure.store.protocol import PAGE, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from perdure.model.clock import Clock
     from perdure.model.records import Claim, Event, RunRow
@@ -82,6 +82,8 @@ class Worker:
         tools: Any = None,
         name: str = "",
         namespace: str = "",
+        queues: Sequence[str] = (),
+        only_queues: Sequence[str] | None = None,
         only: bool = False,
         ended: Callable[[Run], None],
         reached: Callable[[str], None] | None = None,
@@ -96,7 +98,11 @@ class Worker:
         self._unwatch: Callable[[], None] | None = None
         self._told = ended
         self._loop = asyncio.get_running_loop()
-        self._routes = [Route(n, v, d.queue, namespace) for (n, v), d in definitions.items()]
+        self._routes = [
+            Route(name, version, queue, namespace)
+            for (name, version), definition in definitions.items()
+            for queue in dict.fromkeys((definition.queue, *queues) if only_queues is None else only_queues)
+        ]
         self._threads = Threads(self._loop, limits.threads)
         self._fiber_threads = Threads(self._loop, 1 << 30, "perdure-workflow")
         self.host = Host(
@@ -283,7 +289,9 @@ class Worker:
     def learn(self, workflow: Workflow[Any, Any]) -> None:
         """A run starts this as a child: who executes a single run executes what it waits for too."""
         if self._only:
-            self._kin.learn(workflow, self._namespace)
+            self._kin.learn(
+                workflow, workflow.queue if workflow.options.queue is None else workflow.options.queue, self._namespace
+            )
 
     def run_suspended(self, run: Run) -> None:
         """A run is written as waiting."""

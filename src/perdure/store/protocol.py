@@ -9,12 +9,13 @@ store's own clock). Names equal the names of the queries. A third party can writ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from perdure.model.forking import Fork
+    from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
         Claim,
         CommitItem,
@@ -54,6 +55,18 @@ class Reclaimed:
 
     run_key: int
     blocked: bool
+
+
+class Outlook(NamedTuple):
+    """What a worker that has found nothing more to claim may wait for.
+
+    Attributes:
+        due: when there is something to claim by itself (µs); None: never.
+        is_limited: whether a queue that it claims from has limits, so that the end of one run lets another begin.
+    """
+
+    due: int | None
+    is_limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +172,8 @@ class Store(Protocol):
         """Create runs, or find those that are there under the same id (or idempotency key).
 
         With ``claim_for`` (a worker's key) new runs that are due are claimed in the same transaction, with ``facts``
-        as payload of ``run_claimed``. The caller compares workflow and input of what was found.
+        as payload of ``run_claimed``, but for those of queues with limits. The caller compares workflow and input of
+        what was found.
 
         ``meta`` is kept as it is; where it is a JSON object, ``list_runs`` finds the run by its ``tags``.
         """
@@ -177,8 +191,10 @@ class Store(Protocol):
     ) -> list[Claim]:
         """Take up to ``limit`` runs that are due (pending, woken, released), oldest first within their rank.
 
-        Promotes what is due by now; appends ``run_claimed`` with ``facts`` as payload; raises each epoch. A worker
-        is given at most one suspect, and no run that its build has refused. ``only`` asks for one run.
+        What the limits of their queues do not let through is left, whoever else claims at the same time; but a run that
+        is asked for by ``only`` and is to be cancelled needs no slot. Promotes what is due by now; appends
+        ``run_claimed`` with ``facts`` as payload; raises each epoch. A worker is given at most one suspect, and no run
+        that its build has refused. ``only`` asks for one run.
         """
         ...
 
@@ -294,8 +310,30 @@ class Store(Protocol):
         """Epoch by run_key of everything the worker holds."""
         ...
 
-    def next_due(self, routes: Sequence[Route]) -> int | None:
-        """When the earliest sleeping or delayed run of these routes is due."""
+    def next_due(self, routes: Sequence[Route], *, worker_key: int = 0, now: int | None = None) -> Outlook:
+        """When there is something to claim of these routes next, as far as time decides it.
+
+        That is when the earliest sleeping or delayed run is due, but for those of queues that let this worker claim
+        nothing now; or when the rate of a queue lets the next run begin.
+        """
+        ...
+
+    # -- queues
+
+    def define_queues(self, queues: Sequence[QueueRow], /) -> None:
+        """Define queues, or define them anew; their keys do not matter.
+
+        A definition that comes from another build, whose engine was opened before that of the definition there is, is
+        passed over. Whether a queue is paused stays as it is.
+        """
+        ...
+
+    def pause_queue(self, name: str, namespace: str = "", *, paused: bool) -> bool:
+        """Let nothing more be claimed from a queue, or let it be claimed again; whether that is a change."""
+        ...
+
+    def list_queues(self, namespace: str = "", *, now: int | None = None) -> list[QueueUsage]:
+        """The queues of a namespace by name, defined or not, and how much of each is in use."""
         ...
 
     # -- schedules
@@ -377,4 +415,4 @@ class Artifacts(Protocol):
         ...
 
 
-__all__ = ["PAGE", "Artifacts", "Durability", "Filter", "Reclaimed", "Route", "Store"]
+__all__ = ["PAGE", "Artifacts", "Durability", "Filter", "Outlook", "Reclaimed", "Route", "Store"]

@@ -5,18 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.errors import IntegrityError
+from perdure.model.queues import Ready
 from perdure.model.records import FORMAT, Claim, Event, Kind, RunRow, Status
-from perdure.store.creating import PRIORITY_WEIGHT
+from perdure.store.creating import PRIORITY_WEIGHT, URGENT
+from perdure.store.postgres import queues
 from perdure.store.postgres.arrays import bigints, byteas
 from perdure.store.postgres.log import set_aside, tail
 from perdure.store.protocol import PAGE
+from perdure.store.queueing import choose, without
 from perdure.store.rows import run_row
 from perdure.store.tails import DAMAGED, check_epoch, follow, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perdure.model.queues import Gate
+    from perdure.store.postgres.arrays import Column
     from perdure.store.postgres.session import Session
+    from perdure.store.queueing import Gated
+
+SUSPECT = 2
+"""Crashes in a row from which on a run is claimed alone."""
 
 _Candidate = tuple[int, int, RunRow]
 """Rank, run key and row: sorts in the order of claiming."""
@@ -26,8 +35,13 @@ class Claiming:
     """One try of a worker to claim runs; done again it gives what an earlier try has claimed."""
 
     def __init__(self, worker_key: int, routes: Sequence[int], limit: int, *, facts: bytes, only: int | None) -> None:
-        self._worker, self._routes, self._limit = worker_key, bigints(routes), limit
+        self._worker, self._limit = worker_key, limit
+        self._all = routes
+        self._routes = bigints(routes)
+        """Those that lead to no queue with limits."""
         self._facts, self._only = facts, only
+        self._limited = False
+        """Whether there are queues with limits."""
         self._now = 0
         self._due = self._refused = self._suspects = False
         self._open: list[int] = []
@@ -39,8 +53,17 @@ class Claiming:
     def look(self, session: Session, now: int | None) -> bool:
         """Whether a claim would find anything; a hint, for which no lock is taken."""
         found = session.fetch("look_for_claims", self._routes, now, self._worker)[0]
-        self._now, ready, self._due, self._refused, self._suspects, self._open = found
-        return bool(ready or self._due or self._refused)
+        self._now, ready, self._due, self._refused, self._suspects, self._open, self._limited = found
+        if not (ready or self._due or self._refused):
+            return False
+        if not self._limited or self._only is not None:
+            return True
+        gated = queues.gates(session, self._all, self._worker, self._now)
+        if not gated:
+            return True
+        free = without(self._all, gated)
+        others = session.fetch("look_for_claims", bigints(free), self._now, self._worker)[0] if free else ()
+        return any(others[1:4]) or any(queues.any_claimable(session, one, self._now) for one in gated)
 
     def claim(self, session: Session) -> list[Claim]:
         """Take up to ``limit`` due runs, inside the caller's transaction."""
@@ -48,7 +71,14 @@ class Claiming:
             found = find_claims(session, self._worker, self.tried)
             if found:
                 return found
-        chosen = self._candidates(session) if self._only is None else self._candidate(session, self._only)
+        gated = queues.locked_gates(session, self._all, self._worker, self._now) if self._limited else []
+        through: list[tuple[Gate, list[Ready]]] = []
+        if self._only is not None:
+            chosen, through = self._candidate(session, self._only, gated)
+        elif gated:
+            chosen, through = self._gated_candidates(session, gated)
+        else:
+            chosen = self._candidates(session, self._routes)[: self._limit]
         histories = _histories(session, [key for _, key, _ in chosen])
         claims: list[Claim] = []
         for _, key, row in chosen:
@@ -57,25 +87,65 @@ class Claiming:
             except DAMAGED as error:
                 set_aside(session, key, error)
         self._write(session, [claim.row for claim in claims])
+        taken = {claim.row.run_key for claim in claims}
+        for gate, claimed in through:
+            queues.note_claimed(session, gate, [one for one in claimed if one.run_key in taken], self._now)
         return claims
 
-    def _candidates(self, session: Session) -> list[_Candidate]:
+    def _candidates(self, session: Session, routes: Column) -> list[_Candidate]:
+        """What is claimable of routes without limits, and a suspect of any route."""
         if self._due:
-            session.change("promote_due", self._routes, self._now, self._limit, PRIORITY_WEIGHT)
-        found = session.fetch("claim_ready", self._routes, self._limit, FORMAT, self._worker)
+            session.change("promote_due", routes, self._now, self._limit, PRIORITY_WEIGHT)
+        found = session.fetch("claim_ready", routes, self._limit, FORMAT, self._worker)
         listed = bigints(self._open)
         if self._refused:
-            found += session.fetch("claim_refused", self._routes, self._limit, FORMAT, self._worker, listed)
+            found += session.fetch("claim_refused", routes, self._limit, FORMAT, self._worker, listed)
         if self._suspects:
-            found += session.fetch("claim_suspect", self._routes, FORMAT, self._worker, listed)
-        return sorted(map(_candidate, found))[: self._limit]
+            found += session.fetch("claim_suspect", routes, FORMAT, self._worker, listed)
+        return sorted(map(_candidate, found))
 
-    def _candidate(self, session: Session, run_key: int) -> list[_Candidate]:
+    def _gated_candidates(
+        self, session: Session, gated: list[Gated]
+    ) -> tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]:
+        """The same where queues have limits; and of each of those what is to be claimed of it."""
+        free = without(self._all, gated)
+        # Looked at again, now that nobody else claims from these queues.
+        self._due = self._refused = self._suspects = True
+        ungated = [
+            Ready(rank, key, None, False, row) for rank, key, row in self._candidates(session, bigints(free))
+        ]  # fmt: skip
+        through: list[tuple[Gate, list[Ready]]] = []
+        has_suspect = any(row.found.crashes >= SUSPECT for row in ungated)
+        for one in gated:
+            found: list[Ready] = []
+            if one.gate.room > 0:
+                routes = bigints(one.routes)
+                session.change("promote_due", routes, self._now, self._limit, PRIORITY_WEIGHT)
+                found = queues.candidates(session, one, self._worker, self._open, self._limit)
+                if not has_suspect:
+                    suspects = session.fetch("claim_suspect", routes, FORMAT, self._worker, bigints(self._open))
+                    found += map(queues.candidate, suspects)
+                    has_suspect = bool(suspects)
+            through.append((one.gate, found))
+        chosen, claimed = choose(ungated, through, self._limit)
+        return [(one.rank, one.run_key, one.found) for one in chosen], claimed
+
+    def _candidate(
+        self, session: Session, run_key: int, gated: list[Gated]
+    ) -> tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]:
+        """One run, if it may be claimed; one that is to be cancelled needs no slot of its queue."""
         if self._due:
             session.change("promote_one", run_key, self._now, PRIORITY_WEIGHT)
         listed = bigints(self._open)
         found = session.fetch("claim_one", run_key, self._routes, FORMAT, self._worker, listed)
-        return list(map(_candidate, found))
+        if not found:
+            return [], []
+        chosen = _candidate(found[0])
+        one = queues.candidate(found[0])
+        gate = next((each.gate for each in gated if _leads_to(each, chosen[2])), None)
+        if gate is None or one.rank <= URGENT:
+            return [chosen], []
+        return ([chosen], [(gate, [one])]) if gate.admits(one) else ([], [])
 
     def _seal(self, session: Session, row: RunRow, log: list[Event]) -> Claim:
         """What becomes of a run's row and log."""
@@ -121,6 +191,10 @@ def find_claims(session: Session, worker_key: int, tried: Sequence[tuple[int, in
         log = histories[row.run_key]
         claims.append(Claim(row, log, len(log) < PAGE or log[-1].seq == row.seq))
     return claims
+
+
+def _leads_to(gated: Gated, row: RunRow) -> bool:
+    return (gated.gate.row.namespace, gated.gate.row.name) == (row.namespace, row.queue)
 
 
 def _candidate(row: tuple[object, ...]) -> _Candidate:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from perdure.model.records import FORMAT
 from perdure.store import rows
 from perdure.store.creating import URGENT
+from perdure.store.postgres import queues
 from perdure.store.postgres.arrays import bigints
 from perdure.store.postgres.tags import list_tagged
+from perdure.store.protocol import Outlook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +27,12 @@ def held(session: Session, worker_key: int) -> dict[int, int]:
     return dict(session.fetch("held", worker_key))
 
 
-def next_due(session: Session, routes: Sequence[int]) -> int | None:
-    """When the earliest waiting run of these routes is due."""
-    found: int | None = session.fetch_value("next_due", bigints(routes))
-    return found
+def outlook(session: Session, routes: Sequence[int], worker_key: int, now: int) -> Outlook:
+    """When there is something to claim of these routes next."""
+    gated = queues.gates(session, routes, worker_key, now)
+    full, opens = queues.outlook(session, gated, now)
+    due: int | None = session.fetch_value("next_due", bigints([route for route in routes if route not in full]))
+    return Outlook(min((at for at in (due, opens) if at is not None), default=None), is_limited=bool(gated))
 
 
 def urgent(session: Session, routes: Sequence[int], limit: int) -> list[int]:

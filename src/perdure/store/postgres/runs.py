@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from perdure.model.records import FORMAT, Claim, Created, Event, RunRow
 from perdure.store import creating
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
+from perdure.store.postgres.reusing import make_way
 from perdure.store.postgres.tags import tag
 from perdure.store.rows import run_row
 
@@ -27,13 +28,13 @@ class Creation:
         self, runs: Sequence[NewRun], routes: Sequence[int], *, claim_for: int | None, facts: bytes, now: int
     ) -> None:
         self.runs = runs
-        self._has_more = any(run.artifacts or run.meta for run in runs)
+        self._has_more = any(run.artifacts or run.meta or run.reuse for run in runs)
         self._claim_for, self._facts, self._now = claim_for, facts, now
         # Their keys are the database's to give, so the events get them later; no hash covers them.
         firsts = {run.uid: creating.created(run, 0) for run in runs}
         self._logs = {uid: (first, creating.claimed(first, facts, now)) for uid, first in firsts.items()}
         self._new = {run.uid: run for run in runs}
-        numbers = {run.uid: route for run, route in zip(runs, routes, strict=True)}
+        self._routes = numbers = {run.uid: route for run, route in zip(runs, routes, strict=True)}
         new = list(self._new.values())
         self._chunks = [self._columns(new[at : at + _CHUNK], numbers) for at in range(0, len(new), _CHUNK)]
 
@@ -44,12 +45,13 @@ class Creation:
 
     def create(self, session: Session) -> list[Created]:
         """Create the runs, or find those that are there."""
+        kept = make_way(session, list(self._new.values()), self._routes, self._now)
         made = {
             uid: (key, worker) for values in self._chunks for uid, key, worker in session.fetch("create_runs", *values)
         }
-        kept = [
+        kept += (
             (made[run.uid][0], artifact) for run in self._new.values() if run.uid in made for artifact in run.artifacts
-        ]
+        )
         if kept:
             keep(session, kept)
         tag(session, ((made[run.uid][0], run.meta) for run in self._new.values() if run.uid in made))

@@ -18,10 +18,11 @@ from perdure.store.postgres.connection import Reader, Writer
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.messages import Delivering
 from perdure.store.postgres.outreach import Outreach
+from perdure.store.postgres.queues import define_queues, list_queues, pause_queue
 from perdure.store.postgres.routes import Routes
 from perdure.store.postgres.schema import migrate
 from perdure.store.postgres.workers import Workers
-from perdure.store.protocol import PAGE
+from perdure.store.protocol import PAGE, Outlook
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.forking import Fork
+    from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
         Claim,
         CommitItem,
@@ -321,12 +323,31 @@ class PostgresStore:
         """Epoch by run_key of everything the worker holds."""
         return self._reader.read(lambda session: reading.held(session, worker_key))
 
-    def next_due(self, routes: Sequence[Route]) -> int | None:
-        """When the earliest sleeping or delayed run of these routes is due."""
+    def next_due(self, routes: Sequence[Route], *, worker_key: int = 0, now: int | None = None) -> Outlook:
+        """When there is something to claim of these routes next, as far as time decides it."""
         if not routes:
-            return None
+            return Outlook(None)
         numbers = self._numbers(routes)
-        return self._reader.read(lambda session: reading.next_due(session, numbers))
+        instant = self.now() if now is None else now
+        return self._reader.read(lambda session: reading.outlook(session, numbers, worker_key, instant))
+
+    # -- queues
+
+    def define_queues(self, queues: Sequence[QueueRow], /) -> None:
+        """Define queues, or define them anew, but for those whose definition is a younger one's."""
+        self._writer.write(lambda session: define_queues(session, queues))
+        self._hints.mark()
+
+    def pause_queue(self, name: str, namespace: str = "", *, paused: bool) -> bool:
+        """Claim nothing more from a queue, or claim from it again; whether that is a change."""
+        changed = self._writer.write(lambda session: pause_queue(session, name, namespace, paused=paused))
+        self._hints.mark()
+        return changed
+
+    def list_queues(self, namespace: str = "", *, now: int | None = None) -> list[QueueUsage]:
+        """The queues of a namespace by name, and how much of each is in use."""
+        instant = self.now() if now is None else now
+        return self._reader.read(lambda session: list_queues(session, namespace, instant))
 
     # -- schedules
 

@@ -6,9 +6,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from perdure.errors import IntegrityError
+from perdure.model.queues import Ready
 from perdure.model.records import FORMAT, Claim, Event, Kind
-from perdure.store.creating import PRIORITY_WEIGHT
+from perdure.store.creating import PRIORITY_WEIGHT, URGENT
 from perdure.store.protocol import PAGE
+from perdure.store.queueing import choose, without
+from perdure.store.sqlite import queues
 from perdure.store.sqlite.builds import open_refusals
 from perdure.store.sqlite.log import set_aside, tail
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from perdure.model.queues import Gate
+    from perdure.store.queueing import Gated
+    from perdure.store.sqlite.rows import Row
+
 
 _READ, _EVENT, _CLAIM = QUERIES["read_logs"], QUERIES["insert_event"], QUERIES["claim_runs"]
 
@@ -30,8 +37,17 @@ _Candidate = tuple[int, int, int, int, bytes]
 _SEQ = itemgetter(1)
 
 
-def any_claimable(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], now: int) -> bool:
+def any_claimable(
+    cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], now: int, *, only: int | None = None
+) -> bool:
     """Whether a claim would find anything; a hint, for which no lock is taken."""
+    # Of one run that is asked for it is not known yet whether it needs a slot.
+    gated = queues.gates(cursor, routes, worker_key, now) if only is None else []
+    if gated:
+        refusals = open_refusals(cursor, worker_key)
+        if any(queues.any_claimable(cursor, one, refusals, now) for one in gated):
+            return True
+        routes = without(routes, gated)
     return bool(fetch_value(cursor, QUERIES["any_claimable"], (json_list(routes), now, worker_key)))
 
 
@@ -41,10 +57,14 @@ def claim_runs(
     """Take up to ``limit`` due runs, inside the caller's transaction."""
     if not fetch_value(cursor, QUERIES["is_working"], (worker_key,)):
         return []
-    if only is None:
-        chosen = _candidates(cursor, worker_key, routes, limit, now)
+    gated = queues.gates(cursor, routes, worker_key, now)
+    through: list[tuple[Gate, list[Ready]]] = []
+    if only is not None:
+        chosen, through = _candidate(cursor, worker_key, routes, only, gated, now)
+    elif gated:
+        chosen, through = _gated_candidates(cursor, worker_key, routes, gated, limit, now)
     else:
-        chosen = _candidate(cursor, worker_key, routes, only, now)
+        chosen = _candidates(cursor, worker_key, routes, limit, now)
     logs: dict[int, tuple[list[Event], bool]] = {}
     appended: list[Event] = []
     changes: list[tuple[object, ...]] = []
@@ -65,35 +85,90 @@ def claim_runs(
             log.append(event)
         logs[run_key] = log, complete
         appended.append(event)
-        changes.append((run_key, worker_key, epoch + 1, event.seq, event.hash))
+        changes.append((run_key, worker_key, epoch + 1, event.seq, event.hash, now))
     cursor.executemany(_CLAIM, changes)
     cursor.executemany(_EVENT, appended)
+    for gate, claimed in through:
+        queues.note_claimed(cursor, gate, [one for one in claimed if one.run_key in logs], now)
     found = get_runs(cursor, list(logs)) if logs else {}
     return [Claim(found[key], *logs[key]) for key in logs]
 
 
 def _candidates(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], limit: int, now: int) -> list[_Candidate]:
     refusals = open_refusals(cursor, worker_key)
-    listed = json_list(refusals)
+    ready, suspect = _of_routes(cursor, worker_key, routes, refusals, limit, now)
+    if suspect is not None:
+        ready.append(suspect[1][:5])
+    ready.sort()
+    return ready[:limit]
+
+
+def _of_routes(
+    cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], refusals: list[int], limit: int, now: int
+) -> tuple[list[_Candidate], tuple[int, Row] | None]:
+    """What is claimable of routes without limits; and of the suspects the first, with its route."""
     ready: list[_Candidate] = []
-    suspects: list[_Candidate] = []
     for route in routes:
         cursor.execute(QUERIES["promote_due"], (route, now, limit, PRIORITY_WEIGHT))
         ready += fetch(cursor, QUERIES["claim_ready"], (route, limit, FORMAT))
         for refusal in refusals:
             ready += fetch(cursor, QUERIES["claim_refused"], (route, limit, FORMAT, refusal))
-        suspects += fetch(cursor, QUERIES["claim_suspect"], (route, FORMAT, listed))
-    if suspects and not _holds_suspect(cursor, worker_key):
-        ready.append(min(suspects))
-    ready.sort()
-    return ready[:limit]
+    return ready, _suspect(cursor, worker_key, routes, refusals)
 
 
-def _candidate(cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], run_key: int, now: int) -> list[_Candidate]:
+def _suspect(
+    cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], refusals: list[int]
+) -> tuple[int, Row] | None:
+    listed = json_list(refusals)
+    suspects = [
+        (row, route) for route in routes for row in fetch(cursor, QUERIES["claim_suspect"], (route, FORMAT, listed))
+    ]
+    if not suspects or _holds_suspect(cursor, worker_key):
+        return None
+    row, route = min(suspects)
+    return route, row
+
+
+def _gated_candidates(
+    cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], gated: list[Gated], limit: int, now: int
+) -> tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]:
+    """The same where queues have limits; and of each of those what is to be claimed of it."""
+    refusals = open_refusals(cursor, worker_key)
+    free = without(routes, gated)
+    rows, suspect = _of_routes(cursor, worker_key, free, refusals, limit, now)
+    ungated = [Ready(row[0], row[1], None, False, row) for row in rows]
+    through: list[tuple[Gate, list[Ready]]] = []
+    first = [] if suspect is None else [suspect]
+    for one in gated:
+        if one.gate.room > 0:
+            for route in one.routes:
+                cursor.execute(QUERIES["promote_due"], (route, now, limit, PRIORITY_WEIGHT))
+            if (found := _suspect(cursor, worker_key, one.routes, refusals)) is not None:
+                first.append(found)
+        through.append((one.gate, queues.candidates(cursor, one, refusals, limit)))
+    if first:
+        route, row = min(first, key=itemgetter(1))
+        of_route = next((n for n, one in enumerate(gated) if route in one.routes), None)
+        (ungated if of_route is None else through[of_route][1]).append(queues.candidate(row))
+    chosen, claimed = choose(ungated, through, limit)
+    return [(one.rank, *one.found[1:]) for one in chosen], claimed
+
+
+def _candidate(
+    cursor: apsw.Cursor, worker_key: int, routes: Sequence[int], run_key: int, gated: list[Gated], now: int
+) -> tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]:
+    """One run, if it may be claimed; one that is to be cancelled needs no slot of its queue."""
     cursor.execute(QUERIES["promote_one"], (run_key, now, PRIORITY_WEIGHT))
     listed = json_list(open_refusals(cursor, worker_key))
     found = fetch(cursor, QUERIES["claim_one"], (run_key, json_list(routes), FORMAT, listed))
-    return [row[:5] for row in found if not row[5] or not _holds_suspect(cursor, worker_key)]
+    if not found or (found[0][5] and _holds_suspect(cursor, worker_key)):
+        return [], []
+    row, route = found[0], found[0][6]
+    gate = next((one.gate for one in gated if route in one.routes), None)
+    if gate is None or row[0] <= URGENT:
+        return [row[:5]], []
+    one = queues.candidate(row)
+    return ([row[:5]], [(gate, [one])]) if gate.admits(one) else ([], [])
 
 
 def _holds_suspect(cursor: apsw.Cursor, worker_key: int) -> bool:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from perdure.model.records import FORMAT
 from perdure.store import rows
 from perdure.store.creating import URGENT
+from perdure.store.protocol import Outlook
+from perdure.store.sqlite import queues
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.sql import QUERIES
 from perdure.store.sqlite.tags import list_tagged
@@ -35,10 +37,12 @@ def held(cursor: apsw.Cursor, worker_key: int) -> dict[int, int]:
     return dict(fetch(cursor, QUERIES["held"], (worker_key,)))
 
 
-def next_due(cursor: apsw.Cursor, routes: Sequence[int]) -> int | None:
-    """When the earliest waiting run of these routes is due."""
-    found: int | None = fetch_value(cursor, QUERIES["next_due"], (json_list(routes),))
-    return found
+def outlook(cursor: apsw.Cursor, routes: Sequence[int], worker_key: int, now: int) -> Outlook:
+    """When there is something to claim of these routes next."""
+    gated = queues.gates(cursor, routes, worker_key, now)
+    full, opens = queues.outlook(cursor, gated, now)
+    due: int | None = fetch_value(cursor, QUERIES["next_due"], (json_list(r for r in routes if r not in full),))
+    return Outlook(min((at for at in (due, opens) if at is not None), default=None), is_limited=bool(gated))
 
 
 def urgent(cursor: apsw.Cursor, routes: Sequence[int], limit: int) -> list[int]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from perdure.model.records import FORMAT, Claim, Created, Event, RunRow
 from perdure.store import creating
 from perdure.store.rows import run_row
+from perdure.store.sqlite.queues import limiting
+from perdure.store.sqlite.reusing import make_way
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.sql import QUERIES
 from perdure.store.sqlite.tags import tag
@@ -29,6 +31,11 @@ def create_runs(
     """Create runs, or find those that are there, inside the caller's transaction."""
     if claim_for is not None and not fetch_value(cursor, QUERIES["is_working"], (claim_for,)):
         claim_for = None
+    limited: set[int] = set()
+    if claim_for is not None:
+        # What limits let through is decided where runs are claimed, for one of them as for many.
+        limited = {route for _, of_queue in limiting(cursor, [*set(routes)]) for route in of_queue}
+    make_way(cursor, runs, routes, now)
     # The keys are chosen here, under the write lock, so that the whole batch is one statement.
     top: int = fetch_value(cursor, QUERIES["last_run_key"])
     logs: dict[int, list[Event]] = {}
@@ -36,12 +43,12 @@ def create_runs(
     rows: dict[int, RunRow] = {}
     for key, run, route in zip(count(top + 1), runs, routes, strict=False):
         delayed = creating.is_delayed(run, now)
-        worker = None if delayed else claim_for
+        worker = None if delayed or route in limited else claim_for
         log = logs[key] = [creating.created(run, key)]
         if worker is not None:
             log.append(creating.claimed(log[0], facts, now))
         row = rows[key] = creating.row(run, key, log[-1], worker, delayed=delayed)
-        values.append(_values(run, route, row, delayed=delayed))
+        values.append(_values(run, route, row, now, delayed=delayed))
     before = cursor.connection.total_changes()
     cursor.executemany(_CREATE, values)
     keys = list(logs)
@@ -79,10 +86,10 @@ def get_runs(cursor: apsw.Cursor, run_keys: Sequence[int]) -> dict[int, RunRow]:
     return {row[0]: run_row(row) for row in found}
 
 
-def _values(run: NewRun, route: int, row: RunRow, *, delayed: bool) -> tuple[object, ...]:
+def _values(run: NewRun, route: int, row: RunRow, now: int, *, delayed: bool) -> tuple[object, ...]:
     rank = None if delayed or row.worker_key is not None else creating.rank(run)
     return (
         row.run_key, row.namespace, row.run_id, row.uid, route, row.status, row.epoch, row.worker_key, row.seq,
         row.hash, rank, row.wake_at, row.deadline_at, row.priority, row.partition, row.parent_key,
-        row.idempotency_key, row.meta, run.codec, FORMAT, row.created_at,
+        row.idempotency_key, row.meta, run.codec, FORMAT, row.created_at, None if row.worker_key is None else now,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
 from perdure.model.schedules import NextFiring
-from perdure.store.protocol import PAGE
+from perdure.store.protocol import PAGE, Outlook
 from perdure.store.sqlite import (
     builds,
     claims,
@@ -25,6 +25,7 @@ from perdure.store.sqlite.connect import connect, open_file
 from perdure.store.sqlite.connection import LOG_SIZE, LogSize, Reader, Writer
 from perdure.store.sqlite.messages import deliver
 from perdure.store.sqlite.outreach import Outreach
+from perdure.store.sqlite.queues import define_queues, list_queues, pause_queue
 from perdure.store.sqlite.routes import Routes
 from perdure.store.sqlite.workers import Workers
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.forking import Fork
+    from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
         Claim,
         CommitItem,
@@ -202,7 +204,7 @@ class SqliteStore:
         numbers = self._numbers(routes)
         instant = self.now() if now is None else now
         with self._reader as cursor:
-            if not claims.any_claimable(cursor, worker_key, numbers, instant):
+            if not claims.any_claimable(cursor, worker_key, numbers, instant, only=only):
                 return []
         with self._writer as cursor:
             return claims.claim_runs(cursor, worker_key, numbers, limit, facts=facts, only=only, now=instant)
@@ -299,13 +301,30 @@ class SqliteStore:
         with self._reader as cursor:
             return reading.held(cursor, worker_key)
 
-    def next_due(self, routes: Sequence[Route]) -> int | None:
-        """When the earliest sleeping or delayed run of these routes is due."""
+    def next_due(self, routes: Sequence[Route], *, worker_key: int = 0, now: int | None = None) -> Outlook:
+        """When there is something to claim of these routes next, as far as time decides it."""
         if not routes:
-            return None
+            return Outlook(None)
         numbers = self._numbers(routes)
         with self._reader as cursor:
-            return reading.next_due(cursor, numbers)
+            return reading.outlook(cursor, numbers, worker_key, self.now() if now is None else now)
+
+    # -- queues
+
+    def define_queues(self, queues: Sequence[QueueRow], /) -> None:
+        """Define queues, or define them anew, but for those whose definition is a younger one's."""
+        with self._writer as cursor:
+            define_queues(cursor, queues)
+
+    def pause_queue(self, name: str, namespace: str = "", *, paused: bool) -> bool:
+        """Claim nothing more from a queue, or claim from it again; whether that is a change."""
+        with self._writer as cursor:
+            return pause_queue(cursor, name, namespace, paused=paused)
+
+    def list_queues(self, namespace: str = "", *, now: int | None = None) -> list[QueueUsage]:
+        """The queues of a namespace by name, and how much of each is in use."""
+        with self._reader as cursor:
+            return list_queues(cursor, namespace, self.now() if now is None else now)
 
     # -- schedules
 

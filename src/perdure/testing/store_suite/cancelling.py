@@ -165,7 +165,7 @@ def a_run_that_nobody_holds_is_paused_at_once(bench: Bench) -> None:
         assert (bench.row(key), bench.log(key)) == (row, log)
     bench.store.deliver([signal(sleeping.key)])
     assert bench.claim(worker, now=bench.store.now() + 3600 * SECOND) == []
-    assert bench.store.next_due([ROUTE]) is None
+    assert bench.store.next_due([ROUTE]).due is None
     for key in (pending.run_key, sleeping.key, released.key):
         assert bench.resume(key).status is Status.PENDING
     assert len(bench.claim(worker)) == 3

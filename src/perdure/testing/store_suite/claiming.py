@@ -56,7 +56,7 @@ def a_worker_claims_only_what_it_can_execute(bench: Bench) -> None:
     claims = bench.store.claim_runs(worker, routes, 10)
     assert {claim.row.run_id for claim in claims} == {"other-version", "other-queue"}
     assert bench.store.claim_runs(worker, [], 10) == []
-    assert bench.store.next_due([]) is None
+    assert bench.store.next_due([]).due is None
 
 
 @case
@@ -96,7 +96,7 @@ def a_sleeping_run_wakes_at_its_time_and_not_before(bench: Bench) -> None:
     assert held.commit(held.suspend(wake_at=wake)) == [Verdict.APPLIED]
     row = bench.row(held.key)
     assert (row.status, row.worker_key, row.wake_at, row.epoch) == (Status.SLEEPING, None, wake, held.epoch)
-    assert bench.store.next_due([ROUTE]) == wake
+    assert bench.store.next_due([ROUTE]).due == wake
     assert bench.claim(held.worker, now=wake - 1) == []
     (claim,) = bench.claim(held.worker, now=wake)
     assert claim.row.epoch == held.epoch + 1
@@ -109,7 +109,7 @@ def a_run_that_waits_for_no_time_is_not_claimed(bench: Bench) -> None:
     held = bench.hold()
     held.commit(held.suspend(Status.WAITING, awaits='["approved"]'))
     assert bench.claim(held.worker, now=bench.store.now() + 10**15) == []
-    assert bench.store.next_due([ROUTE]) is None
+    assert bench.store.next_due([ROUTE]).due is None
 
 
 @case

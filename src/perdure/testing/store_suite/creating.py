@@ -98,10 +98,10 @@ def a_delayed_run_waits_for_its_time(bench: Bench) -> None:
     (made,) = bench.store.create_runs([bench.new(delay_until=now + 10 * SECOND)], claim_for=worker, now=now)
     assert made.claim is None
     assert made.row.wake_at == now + 10 * SECOND
-    assert bench.store.next_due([ROUTE]) == now + 10 * SECOND
+    assert bench.store.next_due([ROUTE]).due == now + 10 * SECOND
     assert bench.claim(worker, now=now + 9 * SECOND) == []
     assert [claim.row.run_key for claim in bench.claim(worker, now=now + 10 * SECOND)] == [made.row.run_key]
-    assert bench.store.next_due([ROUTE]) is None
+    assert bench.store.next_due([ROUTE]).due is None
 
 
 @case

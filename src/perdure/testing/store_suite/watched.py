@@ -233,7 +233,7 @@ class Watched(RuleBasedStateMachine):
     def what_is_due_and_what_is_urgent_are_found(self) -> None:
         runs, store = self.model.runs, self.store
         due = [run.row.wake_at for run in runs.values() if run.row.wake_at is not None and run.rank is None]
-        assert store.next_due([self.route]) == min(due, default=None)
+        assert store.next_due([self.route]).due == min(due, default=None)
         urgent = {key for key, run in runs.items() if run.rank is not None and run.rank <= -(1 << 61)}
         assert set(store.urgent([self.route], 100)) == urgent
         late = [

@@ -15,6 +15,28 @@ CREATE TABLE {schema}.routes (
   UNIQUE (namespace, workflow, version, queue)
 );
 
+-- The queues that are defined or paused. One that is not here has no limits.
+CREATE TABLE {schema}.queues (
+  queue_key     bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  namespace     text     COLLATE "C" NOT NULL,
+  name          text     COLLATE "C" NOT NULL,
+  concurrency   bigint,                       -- runs under way at once, everywhere, in one worker, with one partition key
+  per_worker    bigint,
+  per_partition bigint,
+  starts        bigint,                       -- runs that may begin in a period (µs)
+  period        bigint,
+  paused        smallint NOT NULL DEFAULT 0,
+  turn          text     COLLATE "C" NOT NULL DEFAULT '', -- the partition key that was served last
+  build         text     NOT NULL DEFAULT '', -- of whoever defined it, and when that was opened
+  since         bigint   NOT NULL DEFAULT 0,
+  UNIQUE (namespace, name)
+);
+
+-- The runs that have begun within the period of a queue's rate.
+CREATE TABLE {schema}.queue_starts (
+  queue_key bigint NOT NULL, at bigint NOT NULL, run_key bigint NOT NULL, PRIMARY KEY (queue_key, at, run_key)
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
+
 -- Builds that have refused runs, as one number for each set of them, sorted.
 CREATE TABLE {schema}.refusals (
   refusal bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -52,6 +74,7 @@ CREATE TABLE {schema}.runs (
   codec       smallint NOT NULL DEFAULT 0,   -- of the input
   format      smallint NOT NULL DEFAULT 1,   -- least format that can execute it
   created_at  bigint   NOT NULL,
+  started_at  bigint,                        -- of its first claim
   ended_at    bigint,
   UNIQUE (namespace, run_id)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);

@@ -1,5 +1,6 @@
 -- name: look_for_claims
--- The instant ($2, or now), whether runs are ready, due, refused by others, suspect; and what others have refused.
+-- The instant ($2, or now), whether runs are ready, due, refused by others, suspect; what others have refused; and whether
+-- there are queues with limits.
 SELECT t.now,
        EXISTS (SELECT FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
                  SELECT FROM {schema}.runs r
@@ -13,7 +14,9 @@ SELECT t.now,
        EXISTS (SELECT FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
                  SELECT FROM {schema}.runs r
                  WHERE r.route = k.route AND r.rank IS NOT NULL AND r.crashes >= 2 LIMIT 1) one),
-       f.refusals
+       f.refusals,
+       EXISTS (SELECT FROM {schema}.queues q
+               WHERE q.paused <> 0 OR coalesce(q.concurrency, q.per_worker, q.per_partition, q.starts) IS NOT NULL)
 FROM (SELECT coalesce($2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now) t,
      (SELECT ARRAY(SELECT o.refusal FROM {schema}.refusals o WHERE NOT EXISTS (
         SELECT FROM {schema}.workers w WHERE w.worker_key = $3 AND w.build = ANY (o.builds))) AS refusals) f;
@@ -45,7 +48,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank, c.started_at IS NULL
 FROM wanted w CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r
   WHERE r.route = w.route AND r.rank IS NOT NULL AND r.refused IS NULL AND r.crashes < 2 AND r.format <= $3
@@ -59,7 +62,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank, c.started_at IS NULL
 FROM holder CROSS JOIN unnest($1::bigint[]) k (route) CROSS JOIN unnest($5::bigint[]) n (refusal) CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r
   WHERE r.route = k.route AND r.refused = n.refusal AND r.rank IS NOT NULL AND r.crashes < 2 AND r.format <= $3
@@ -82,7 +85,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank, c.started_at IS NULL
 FROM first f CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r WHERE r.run_key = f.run_key AND r.rank IS NOT NULL AND r.crashes >= 2
   FOR NO KEY UPDATE SKIP LOCKED) c
@@ -95,7 +98,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank, c.started_at IS NULL
 FROM holder CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r
   WHERE r.run_key = $1 AND r.rank IS NOT NULL AND r.format <= $3 AND (r.route = ANY ($2::bigint[])) IS TRUE
@@ -111,7 +114,8 @@ WITH c AS MATERIALIZED (
     AS c (run_key, seq, at, epoch, hash)
 ), taken AS (
   UPDATE {schema}.runs r SET status = 2, worker_key = $6, epoch = c.epoch, seq = c.seq, hash = c.hash,
-                             rank = NULL, wake_at = NULL, awaits = NULL, reason = NULL
+                             rank = NULL, wake_at = NULL, awaits = NULL, reason = NULL,
+                             started_at = coalesce(r.started_at, c.at)
   FROM c WHERE r.run_key = c.run_key
 )
 INSERT INTO {schema}.events (run_key, seq, at, epoch, kind, codec, payload, hash)

@@ -8,7 +8,8 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) ON CONFLICT
 SELECT route FROM {schema}.routes WHERE namespace = $1 AND queue = $2 AND workflow = $3 AND version = $4;
 
 -- name: create_runs
--- Insert runs whose id and idempotency key are free, with their first events, claimed if $16 is a working worker.
+-- Insert runs whose id and idempotency key are free, with their first events; claimed if $16 is a working worker, but for
+-- those of queues with limits.
 WITH new AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                        $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::bytea[], $14::bigint[],
@@ -19,14 +20,20 @@ WITH new AS MATERIALIZED (
   SELECT worker_key FROM {schema}.workers WHERE worker_key = $16 AND stopped = 0 FOR KEY SHARE
 ), made AS (
   INSERT INTO {schema}.runs (namespace, run_id, uid, route, status, epoch, worker_key, seq, hash, rank, wake_at,
-                             deadline_at, priority, partition, parent_key, idem, meta, codec, format, created_at)
+                             deadline_at, priority, partition, parent_key, idem, meta, codec, format, created_at,
+                             started_at)
   SELECT n.namespace, n.run_id, n.uid, n.route,
          CASE WHEN h.worker_key IS NULL THEN 1 ELSE 2 END, CASE WHEN h.worker_key IS NULL THEN 0 ELSE 1 END,
          h.worker_key, CASE WHEN h.worker_key IS NULL THEN 1 ELSE 2 END,
          CASE WHEN h.worker_key IS NULL THEN n.hash ELSE n.claimed_hash END,
          CASE WHEN h.worker_key IS NULL THEN n.rank END, n.wake_at, n.deadline_at, n.priority, n.partition,
-         n.parent_key, n.idem, n.meta, n.codec, $22, n.created_at
-  FROM new n LEFT JOIN holder h ON n.wake_at IS NULL ORDER BY n.number
+         n.parent_key, n.idem, n.meta, n.codec, $22, n.created_at,
+         CASE WHEN h.worker_key IS NOT NULL THEN n.claimed_at END
+  FROM new n LEFT JOIN holder h ON n.wake_at IS NULL AND NOT EXISTS (
+    SELECT FROM {schema}.queues q JOIN {schema}.routes t ON t.namespace = q.namespace AND t.queue = q.name
+    WHERE t.route = n.route
+      AND (q.paused <> 0 OR coalesce(q.concurrency, q.per_worker, q.per_partition, q.starts) IS NOT NULL))
+  ORDER BY n.number
   ON CONFLICT DO NOTHING RETURNING run_key, uid, worker_key
 ), created AS (
   INSERT INTO {schema}.events (run_key, seq, at, epoch, kind, codec, payload, args, hash)
@@ -36,6 +43,29 @@ WITH new AS MATERIALIZED (
   WHERE m.worker_key IS NOT NULL
 )
 SELECT uid, run_key, worker_key FROM made;
+
+-- name: run_of_key
+-- Lock what there is under an idempotency key: as reuse.Found.
+SELECT run_key, run_id, uid, route, created_at, seq > 1, ended_at IS NOT NULL, meta FROM {schema}.runs
+WHERE namespace = $1 AND idem = $2 FOR NO KEY UPDATE;
+
+-- name: free_key
+-- Let a run's idempotency key stand for another one.
+UPDATE {schema}.runs SET idem = NULL WHERE run_key = $1;
+
+-- name: put_off_event
+-- Write the first event anew of a run that nobody has begun.
+UPDATE {schema}.events SET codec = $2, payload = $3, args = $4, hash = $5 WHERE run_key = $1 AND seq = 1;
+
+-- name: put_off_run
+-- Put off a run that nobody has begun.
+UPDATE {schema}.runs SET hash = $2, codec = $3, wake_at = $4, rank = $5, deadline_at = $6, priority = $7, partition = $8,
+                         meta = $9
+WHERE run_key = $1;
+
+-- name: use_no_artifacts
+-- A run refers to no artifact any more.
+DELETE FROM {schema}.artifact_uses WHERE run_key = $1;
 
 -- name: find_runs
 -- The runs that have the ids, else those that have the idempotency keys, by their place in what was asked for.

@@ -16,6 +16,28 @@ CREATE TABLE routes (
   UNIQUE (namespace, workflow, version, queue)
 ) STRICT;
 
+-- The queues that are defined or paused. One that is not here has no limits.
+CREATE TABLE queues (
+  queue_key     INTEGER PRIMARY KEY,
+  namespace     TEXT    NOT NULL,
+  name          TEXT    NOT NULL,
+  concurrency   INTEGER,                    -- runs under way at once, everywhere, in one worker, with one partition key
+  per_worker    INTEGER,
+  per_partition INTEGER,
+  starts        INTEGER,                    -- runs that may begin in a period (µs)
+  period        INTEGER,
+  paused        INTEGER NOT NULL DEFAULT 0,
+  turn          TEXT    NOT NULL DEFAULT '', -- the partition key that was served last
+  build         TEXT    NOT NULL DEFAULT '', -- of whoever defined it, and when that was opened
+  since         INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (namespace, name)
+) STRICT;
+
+-- The runs that have begun within the period of a queue's rate.
+CREATE TABLE queue_starts (
+  queue_key INTEGER NOT NULL, at INTEGER NOT NULL, run_key INTEGER NOT NULL, PRIMARY KEY (queue_key, at, run_key)
+) STRICT, WITHOUT ROWID;
+
 -- Builds that have refused runs, as one number for each set of them: a sorted JSON list of builds.
 CREATE TABLE refusals (refusal INTEGER PRIMARY KEY, builds TEXT NOT NULL UNIQUE) STRICT;
 
@@ -50,6 +72,7 @@ CREATE TABLE runs (
   codec       INTEGER NOT NULL DEFAULT 0,   -- of the input
   format      INTEGER NOT NULL DEFAULT 1,   -- least format that can execute it
   created_at  INTEGER NOT NULL,
+  started_at  INTEGER,                      -- of its first claim
   ended_at    INTEGER,
   UNIQUE (namespace, run_id)
 ) STRICT;
@@ -57,7 +80,12 @@ CREATE INDEX runs_ready   ON runs (route, rank, run_key) WHERE rank IS NOT NULL 
 CREATE INDEX runs_refused ON runs (route, refused, rank, run_key) WHERE rank IS NOT NULL AND refused IS NOT NULL;
 CREATE INDEX runs_suspect ON runs (route, rank, run_key) WHERE rank IS NOT NULL AND crashes >= 2;
 CREATE INDEX runs_due     ON runs (route, wake_at)       WHERE wake_at IS NOT NULL AND rank IS NULL;
-CREATE INDEX runs_held    ON runs (worker_key, run_key)  WHERE worker_key IS NOT NULL;
+CREATE INDEX runs_begun   ON runs (route, rank, run_key)
+  WHERE rank IS NOT NULL AND refused IS NULL AND started_at IS NOT NULL;
+CREATE INDEX runs_parted  ON runs (route, partition, rank, run_key)
+  WHERE rank IS NOT NULL AND refused IS NULL AND partition IS NOT NULL;
+-- With what the limits of queues are counted by.
+CREATE INDEX runs_held    ON runs (worker_key, run_key, route, partition) WHERE worker_key IS NOT NULL;
 CREATE INDEX runs_listed  ON runs (status, run_key);
 CREATE INDEX runs_routed  ON runs (route, run_key);
 CREATE INDEX runs_child   ON runs (parent_key)           WHERE parent_key IS NOT NULL;

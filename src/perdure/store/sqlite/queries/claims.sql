@@ -34,14 +34,14 @@ ORDER BY rank, run_key LIMIT ?2;
 
 -- name: claim_suspect
 -- The first claimable suspect of one route; of refused ones, those of some sets of builds (a JSON list).
-SELECT rank, run_key, epoch, seq, hash FROM runs INDEXED BY runs_suspect
+SELECT rank, run_key, epoch, seq, hash, partition, started_at IS NULL FROM runs INDEXED BY runs_suspect
 WHERE route = ?1 AND rank IS NOT NULL AND crashes >= 2 AND format <= ?2
   AND (refused IS NULL OR refused IN (SELECT value FROM json_each(?3)))
 ORDER BY rank, run_key LIMIT 1;
 
 -- name: claim_one
 -- One run by key, if it is claimable, of one of the routes and, if refused, by one of the sets of builds (JSON lists).
-SELECT rank, run_key, epoch, seq, hash, crashes >= 2 FROM runs
+SELECT rank, run_key, epoch, seq, hash, crashes >= 2, route, partition, started_at IS NULL FROM runs
 WHERE run_key = ?1 AND rank IS NOT NULL AND format <= ?3 AND route IN (SELECT value FROM json_each(?2))
   AND (refused IS NULL OR refused IN (SELECT value FROM json_each(?4)));
 
@@ -60,7 +60,7 @@ SELECT stopped <> 0, beat FROM workers WHERE worker_key = ?1;
 -- name: claim_runs
 -- Give a run to a worker.
 UPDATE runs SET status = 2, worker_key = ?2, epoch = ?3, seq = ?4, hash = ?5,
-                rank = NULL, wake_at = NULL, awaits = NULL, reason = NULL
+                rank = NULL, wake_at = NULL, awaits = NULL, reason = NULL, started_at = coalesce(started_at, ?6)
 WHERE run_key = ?1;
 
 -- name: set_aside

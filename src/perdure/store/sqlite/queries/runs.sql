@@ -9,9 +9,31 @@ SELECT route FROM routes WHERE namespace = ?1 AND queue = ?2 AND workflow = ?3 A
 -- name: create_runs
 -- Insert a run, or nothing if its id or its idempotency key is taken.
 INSERT INTO runs (run_key, namespace, run_id, uid, route, status, epoch, worker_key, seq, hash, rank, wake_at, deadline_at,
-                  priority, partition, parent_key, idem, meta, codec, format, created_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
+                  priority, partition, parent_key, idem, meta, codec, format, created_at, started_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
 ON CONFLICT DO NOTHING;
+
+-- name: run_of_key
+-- What there is under an idempotency key, as reuse.Found.
+SELECT run_key, run_id, uid, route, created_at, seq > 1, ended_at IS NOT NULL, meta FROM runs
+WHERE namespace = ?1 AND idem = ?2;
+
+-- name: free_key
+-- Let a run's idempotency key stand for another one.
+UPDATE runs SET idem = NULL WHERE run_key = ?1;
+
+-- name: put_off_event
+-- Write the first event anew of a run that nobody has begun.
+UPDATE events SET codec = ?2, payload = ?3, args = ?4, hash = ?5 WHERE run_key = ?1 AND seq = 1;
+
+-- name: put_off_run
+-- Put off a run that nobody has begun.
+UPDATE runs SET hash = ?2, codec = ?3, wake_at = ?4, rank = ?5, deadline_at = ?6, priority = ?7, partition = ?8, meta = ?9
+WHERE run_key = ?1;
+
+-- name: use_no_artifacts
+-- A run refers to no artifact any more.
+DELETE FROM artifact_uses WHERE run_key = ?1;
 
 -- name: last_run_key
 -- The highest key ever given.

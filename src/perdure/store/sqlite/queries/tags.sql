@@ -2,6 +2,10 @@
 -- Note a tag of a run.
 INSERT INTO tags (name, value, run_key) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
 
+-- name: untag_run
+-- Forget a tag of a run.
+DELETE FROM tags WHERE name = ?1 AND value = ?2 AND run_key = ?3;
+
 -- name: count_tag
 -- How many runs have a tag, as far as it matters.
 SELECT count(*) FROM (SELECT 1 FROM tags WHERE name = ?1 AND value = ?2 LIMIT ?3);
