@@ -232,6 +232,33 @@ class StepAborted(PerdureError):
     code = "step_aborted"
 
 
+class NoTransaction(PerdureError):
+    """A source's connection was asked for where no transaction of it is open, or one was begun where one is."""
+
+    code = "no_transaction"
+
+
+class TransactionEnded(PerdureError):
+    """A transactional step's body committed or rolled back the transaction that Perdure ends; fields: step."""
+
+    code = "transaction_ended"
+
+
+class OutcomeUnknown(PerdureError):
+    """A transactional attempt failed, and its database does not say whether it was committed; fields: step.
+
+    Its cause is what the attempt failed with. The next attempt, or a later resume, finds out and does what is right.
+    """
+
+    code = "outcome_unknown"
+
+
+class StepsTable(PerdureError):
+    """The tables that transactional steps need are not in the user's database, or are a newer Perdure's."""
+
+    code = "steps_table"
+
+
 class RetryAfter(PerdureError):
     """Raise in a step to ask for the next attempt after ``delay`` (seconds), within the step's attempts."""
 

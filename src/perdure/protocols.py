@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     import random as _random
     import uuid
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from contextvars import Token
     from datetime import datetime
     from types import CodeType
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from perdure.model.codec import ValueCodec
     from perdure.model.records import Message
     from perdure.model.retry import Retry
+    from perdure.model.transactions import Mark, Row
 
 T = TypeVar("T")
 
@@ -65,6 +68,91 @@ class StepSink(Protocol):
         ...
 
 
+class TransactionLike(Protocol):
+    """One transaction of a source, not yet begun. Of a sync source, no coroutine here ever suspends."""
+
+    @property
+    def meddled(self) -> bool:
+        """Whether the body was kept from ending it."""
+        ...
+
+    async def claim(self, marks: Sequence[Mark], *, idle: float | None = None, wait: float | None = None) -> list[Row]:
+        """Begin, and claim the rows of these marks, in this order.
+
+        Args:
+            marks: what to claim.
+            idle: seconds without a statement after which the database may end the transaction, if it can.
+            wait: seconds to wait for a lock, if the database can be told; None: as it is set up.
+        """
+        ...
+
+    async def keep(self, mark: Mark, outcome: bytes, args: bytes, seal: bytes) -> bool:
+        """Write an outcome into a claimed row; False if this is no longer the transaction that has claimed it."""
+        ...
+
+    async def commit(self) -> None:
+        """Commit, and let the connection go. If it raises, nobody knows whether it is committed."""
+        ...
+
+    async def rollback(self) -> None:
+        """Roll back, and let the connection go; never raises. Does nothing if that has been done, or a commit."""
+        ...
+
+    def abandon(self) -> None:
+        """Drop the connection without a word, as a process does that dies."""
+        ...
+
+
+class SourceLike(Protocol):
+    """A database of the user's; those of ``perdure.transactional`` are."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it serves async steps; else sync ones."""
+        ...
+
+    @property
+    def settle(self) -> float:
+        """Seconds in which a failed attempt must be able to find out whether it is committed."""
+        ...
+
+    def check_colour(self, step: str, *, is_async: bool) -> None:
+        """Refuse a step of the wrong colour.
+
+        Raises:
+            ColourError: it is of the other one.
+        """
+        ...
+
+    def transaction(self) -> TransactionLike:
+        """Return a new transaction."""
+        ...
+
+    def enter(self, transaction: Any, /) -> Token[Any]:
+        """Make it what ``connection()`` is of, in this context."""
+        ...
+
+    def leave(self, token: Token[Any], /) -> None:
+        """Undo ``enter``."""
+        ...
+
+    def may_pass(self, error: BaseException, /) -> bool:
+        """Whether a claim that failed so would succeed once others have ended their transactions."""
+        ...
+
+    async def pause(self, seconds: float, /) -> None:
+        """Let time pass."""
+        ...
+
+    def within(self, seconds: float, /) -> AbstractAsyncContextManager[object]:
+        """Raise ``TimeoutError`` out of a block that takes longer, as far as the colour allows."""
+        ...
+
+    async def tidy(self, now: int, /) -> None:
+        """Delete some of what is too old to be of use (µs), now and then; never raises an ``Exception``."""
+        ...
+
+
 class StepLike(Protocol):
     """What a run needs of the step it is asked to call; ``perdure.workflow.Step`` is one."""
 
@@ -101,6 +189,11 @@ class StepLike(Protocol):
     @property
     def at_most_once(self) -> bool:
         """Whether the body may never be begun a second time."""
+        ...
+
+    @property
+    def transactional(self) -> SourceLike | None:
+        """The database in whose transaction the body works, or None."""
         ...
 
     @property

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perdure.model.codec import ValueCodec
     from perdure.model.durations import Duration
     from perdure.model.upcasting import Upcast
-    from perdure.protocols import CurrentRun, Fiber
+    from perdure.protocols import CurrentRun, Fiber, SourceLike
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -139,6 +139,7 @@ class Step(Decorated, Generic[P, R]):
         retry: how often and when to try again; by default one attempt.
         timeout: seconds an attempt may take, or None.
         at_most_once: whether the body may never be begun a second time, not even after a crash.
+        transactional: the database of the user's in whose transaction the body works, or None.
         is_async: whether the function is a coroutine function.
         takes_ctx: the keyword that takes the ``StepContext``, or None.
         key: the explicit key given by ``with_options``, or None.
@@ -157,6 +158,7 @@ class Step(Decorated, Generic[P, R]):
         upcast: Upcast | None,
         *,
         at_most_once: bool,
+        transactional: SourceLike | None = None,
     ) -> None:
         functools.update_wrapper(cast("Callable[..., Any]", self), function.fn, updated=())
         self.fn = function.fn
@@ -164,6 +166,7 @@ class Step(Decorated, Generic[P, R]):
         self.retry = retry
         self.timeout = timeout
         self.at_most_once = at_most_once
+        self.transactional = transactional
         self.is_async = function.is_async
         self.takes_ctx = function.takes_ctx
         self.key: str | None = None
@@ -280,6 +283,7 @@ class Step(Decorated, Generic[P, R]):
             changes["at_most_once"] = at_most_once
         other = self._variant(**changes)
         _check_at_most_once(other.name, other.retry, at_most_once=other.at_most_once)
+        _check_transactional(other.name, other.transactional, other)
         return other
 
     def _variant(self, **changes: object) -> Self:
@@ -383,6 +387,7 @@ def step(
     timeout: Duration | None = None,
     at_most_once: bool = False,
     upcast: Upcast | None = None,
+    transactional: SourceLike | None = None,
 ) -> StepDecorator: ...
 def step(
     fn: Callable[..., Any] | None = None,
@@ -393,6 +398,7 @@ def step(
     timeout: Duration | None = None,
     at_most_once: bool = False,
     upcast: Upcast | None = None,
+    transactional: SourceLike | None = None,
 ) -> Any:
     """Make a function a step: inside a workflow its outcome is recorded, and never computed twice.
 
@@ -404,17 +410,20 @@ def step(
         at_most_once: never begin the body again, not even after a crash (then ``StepInterrupted`` is raised).
         upcast: makes of a recorded result that does not fit the function's return type any more one that does. It gets
             the recorded JSON as plain data, and what it returns is validated.
+        transactional: a database of yours (``perdure.transactional``). The body works in a transaction of it, and the
+            outcome is written there too, in the same transaction: so what the body does to that database happens
+            exactly once, whatever dies when.
 
     Raises:
         DefinitionError: the function or an option cannot be used.
     """
 
     def decorate(fn: object, /) -> Step[..., Any]:
-        return _make_step(fn, name, retry, timeout, upcast, at_most_once=at_most_once, frame=sys._getframe(1))
+        return _make_step(fn, name, retry, timeout, upcast, transactional, at_most_once, frame=sys._getframe(1))
 
     if fn is None:
         return decorate
-    return _make_step(fn, name, retry, timeout, upcast, at_most_once=at_most_once, frame=sys._getframe(1))
+    return _make_step(fn, name, retry, timeout, upcast, transactional, at_most_once, frame=sys._getframe(1))
 
 
 def _make_step(
@@ -423,8 +432,9 @@ def _make_step(
     retry: Retry | None,
     timeout: Duration | None,
     upcast: Upcast | None,
+    transactional: SourceLike | None,
+    at_most_once: bool,  # noqa: FBT001
     *,
-    at_most_once: bool,
     frame: FrameType,
 ) -> Step[..., Any]:
     function = examine(fn, what="step", injected=INJECTED, context="StepContext", frame=frame)
@@ -432,7 +442,11 @@ def _make_step(
     policy, limit = _retry(retry), _timeout(timeout)
     _check_at_most_once(name, policy, at_most_once=at_most_once)
     cls = AsyncStep if function.is_async else SyncStep
-    return cls(function, name, policy, limit, check_upcast(upcast), at_most_once=at_most_once)
+    made: Step[..., Any] = cls(
+        function, name, policy, limit, check_upcast(upcast), at_most_once=at_most_once, transactional=transactional
+    )
+    _check_transactional(name, transactional, made)
+    return made
 
 
 def chosen_name(name: object, function: Function, what: str) -> str:
@@ -467,6 +481,23 @@ def _check_at_most_once(name: str, retry: Retry, *, at_most_once: object) -> Non
     if at_most_once and retry.max_attempts != 1:
         raise DefinitionError(
             f"step {name} is to run at most once and to be retried", advice="leave out retry= or at_most_once="
+        )
+
+
+def _check_transactional(name: str, source: object, made: Step[..., Any]) -> None:
+    if source is None:
+        return
+    if not callable(getattr(source, "transaction", None)) or not hasattr(source, "is_async"):
+        raise DefinitionError(
+            f"transactional= of step {name} takes a source, not {type(source).__name__}",
+            advice="make one of your database: perdure.transactional has AsyncPsycopg, Psycopg, AsyncSQLAlchemy, "
+            "SQLAlchemy, SQLite and Apsw",
+        )
+    cast("SourceLike", source).check_colour(name, is_async=made.is_async)
+    if made.at_most_once:
+        raise DefinitionError(
+            f"step {name} is transactional, so it happens exactly once: it is begun again after a crash",
+            advice="leave out at_most_once=",
         )
 
 

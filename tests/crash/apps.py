@@ -13,6 +13,7 @@ from perdure import INJECTED, Failure, Retry, Signal, StepContext, emit, paralle
 from perdure.workflow import Workflow
 from tests.crash import outcomes, vocabulary
 from tests.crash.ledger import Ledger
+from tests.transactional import teller
 
 
 @dataclass
@@ -538,5 +539,6 @@ WORKFLOWS: list[Workflow[Any, Any]] = [
     raises_text,
     *outcomes.WORKFLOWS,
     *vocabulary.WORKFLOWS,
+    *teller.WORKFLOWS,
 ]
 BY_NAME = {one.name: one for one in WORKFLOWS}

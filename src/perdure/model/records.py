@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+APPLICATION_ID = 0x50455244
+"""Marks a SQLite database as a store of Perdure's: "PERD" in the header of the file."""
+
 FORMAT = 1
 """Version of everything that is stored: key grammar, event payloads, hash chain. A store holds the least
 writer version it accepts; claims filter ``format <= FORMAT``."""

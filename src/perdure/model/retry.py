@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from perdure.errors import DefinitionError, RetryAfter, StepInterrupted
+from perdure.errors import DefinitionError, OutcomeUnknown, RetryAfter, StepInterrupted, TransactionEnded
 from perdure.model.durations import seconds
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _EXPONENT_LIMIT = 1 << 20
 _DEFAULT_JITTER = 0.5
 _ASKED_LIMIT = 10 * 365 * 86_400.0
 """Seconds: the longest wait a ``RetryAfter`` can ask for."""
-_NEVER_AGAIN = (StepInterrupted, StopIteration, StopAsyncIteration)
+_NEVER_AGAIN = (StepInterrupted, StopIteration, StopAsyncIteration, TransactionEnded)
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,8 @@ def next_delay(policy: Retry, attempt: int, error: BaseException, *, unit: float
     """
     if attempt >= policy.max_attempts or not isinstance(error, Exception) or isinstance(error, _NEVER_AGAIN):
         return None
+    if isinstance(error, OutcomeUnknown) and isinstance(error.__cause__, Exception):
+        error = error.__cause__  # which the policy is about
     if isinstance(error, RetryAfter):
         asked = _asked(error)
         if asked is not None:

@@ -49,6 +49,11 @@ class Body:
     Also the step context's abort flag and sink.
     """
 
+    sealed: tuple[bytes, Any] | None = None
+    """The result, encoded and as that decodes, if it is committed elsewhere already."""
+    unsettled = False
+    """Whether it is not known whether it is committed elsewhere, so that a cancelled call has to begin all the same."""
+
     __slots__ = (
         "_ctx",
         "abort",
@@ -210,6 +215,9 @@ class Body:
         """Whether the body ended because it was asked to, not of itself."""
         ends = (asyncio.CancelledError, StepAborted, KeyboardInterrupt)
         return self.abort is not None and isinstance(self.error, ends)
+
+    def perish(self) -> None:
+        """Leave nothing open: the process dies."""
 
     # -- what the step context asks of it
 

@@ -232,7 +232,10 @@ class StepCall(Call):
             self.body.cancel()
         elif key not in run.in_flight and self not in run.live:
             run.retrying.pop(key, None)
-            run.live.append(self)
+            if self.step.transactional is None:
+                run.live.append(self)
+            elif self not in run.startable:
+                run.startable.append(self)  # to see to it that no frozen holder of the run does it either
 
     def let_go(self) -> CallFuture:
         """End the call and return its future, to be settled; cuts every cycle: nothing waits for the collector."""

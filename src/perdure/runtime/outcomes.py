@@ -92,7 +92,7 @@ def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
         run.item.artifacts = [*run.item.artifacts, *ended.artifacts]
     if error is None:
         try:
-            payload, value = step.result.roundtrip(ended.value)
+            payload, value = ended.sealed or step.result.roundtrip(ended.value)
         except NotSerializable as refused:
             refused.add_note(f"result of step {key} of run {run.run_id}; its body has run and is not run again")
             error = refused

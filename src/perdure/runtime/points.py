@@ -20,6 +20,9 @@ BODY: Final = "body"
 """A step's body is about to begin; all that the run has submitted is on disk."""
 BODY_ENDED: Final = "body_ended"
 """A body has ended; its outcome is known to nobody yet."""
+TRANSACT: Final = "transact"
+"""A transactional step is about to commit in the user's database: its effects, and its outcome."""
+TRANSACTED: Final = "transacted"
 RECLAIM: Final = "reclaim"
 """The runs of dead workers are about to be taken back."""
 RECLAIMED: Final = "reclaimed"
@@ -31,6 +34,7 @@ FIRE: Final = "fire"
 FIRED: Final = "fired"
 
 POINTS: Final = (
-    CREATE, CREATED, CLAIM, CLAIMED, COMMIT, COMMITTED, BODY, BODY_ENDED, RECLAIM, RECLAIMED, FORK, FORKED, FIRE, FIRED,
+    CREATE, CREATED, CLAIM, CLAIMED, COMMIT, COMMITTED, BODY, TRANSACT, TRANSACTED, BODY_ENDED, RECLAIM, RECLAIMED,
+    FORK, FORKED, FIRE, FIRED,
 )  # fmt: skip
 """All of them, in the order of a run's life."""

@@ -26,6 +26,7 @@ from perdure.runtime.code_view import CodeView
 from perdure.runtime.news import hear
 from perdure.runtime.outcomes import recorded_outcome, settle_body
 from perdure.runtime.runloop import TORN, RunLoop, RunTask, Timer
+from perdure.runtime.transacting import TransactionalBody
 from perdure.runtime.waits import Waits
 
 if TYPE_CHECKING:
@@ -351,7 +352,7 @@ class Run:
         startable = self.startable
         while startable and (not self.stopping or marked_first(startable)):
             call = startable[0]
-            if call.cancelled:
+            if call.cancelled and (call.step.transactional is None or call.key not in self.calls):
                 _ = startable.popleft()
                 continue
             if call.barrier > self.durable and not host.journal.barrier(self):
@@ -375,7 +376,7 @@ class Run:
                 call.barrier = self.seq
                 startable.appendleft(call)
                 continue
-            body = call.body = Body(self, call)
+            body = call.body = (Body if step.transactional is None else TransactionalBody)(self, call)
             self.in_flight[call.key] = body
             body.start()
             if self.live:
@@ -389,7 +390,7 @@ class Run:
             if not self.in_flight:
                 self.host.owner.run_settled(self)
             return
-        if body.abort is Abort.STOP and body.aborted and not body.call.cancelled:
+        if body.abort is Abort.STOP and body.aborted and (not body.call.cancelled or body.unsettled):
             body.call.body = None
             self.startable.append(body.call)  # interrupted, not failed: the attempt is made again elsewhere
         else:

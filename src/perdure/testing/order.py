@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from perdure.context import current_attempt
 from perdure.runtime.bodies import Body
+from perdure.runtime.transacting import TransactionalBody
 from perdure.testing.fakes import double, real
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from perdure.runtime.calls import StepCall
     from perdure.steps import Step
@@ -53,6 +54,9 @@ class Order:
         body = current_attempt()
         assert isinstance(body, Body)
         call: StepCall = body.call
+        if isinstance(body, TransactionalBody) and call.step.transactional is not None:
+            body.patience = self._patience(body)  # in its transaction it would keep others waiting
+            return
         call.step = self._patient(real(cast("Step[..., Any]", call.step)), body)
 
     def lets_time_pass(self, *, is_due: bool) -> bool:
@@ -112,6 +116,22 @@ class Order:
 
             actor.fn = patient_thread
         return actor
+
+    def _patience(self, body: Body) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Return what waits for a body's turn, once it has done its work."""
+        is_async = body.call.step.is_async
+
+        async def wait() -> None:
+            if is_async:
+                turn = asyncio.get_running_loop().create_future()
+                self._keep(body, partial(_end, turn))
+                await turn
+            else:
+                bell = threading.Event()
+                self._keep(body, bell.set)
+                bell.wait()
+
+        return wait
 
     def _keep(self, body: Body, release: Callable[[], object]) -> None:
         with self._lock:

@@ -219,6 +219,9 @@ class Process:
         self._tasks = list(asyncio.all_tasks(loop))
         worker = self._engine.worker
         self._runs = self._engine.die()
+        for run in self._runs:
+            for body in run.in_flight.values():
+                body.perish()
         if worker is None:
             return
         pool = worker.host.threads

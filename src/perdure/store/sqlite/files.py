@@ -5,15 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perdure.errors import NotAStore, StoreCorrupt, StoreUnreachable, StoreUnsafe
+from perdure.model.records import APPLICATION_ID
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-APPLICATION_ID: Final = 0x50455244
-"""Marks a database as Perdure's: "PERD" in the header of the file."""
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER = 100

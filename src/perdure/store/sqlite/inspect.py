@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import apsw
 
 from perdure.errors import NotAStore, StoreUnreachable
+from perdure.model.records import APPLICATION_ID
 from perdure.store.migrate import Inspection
 from perdure.store.sqlite.connect import connect
 from perdure.store.sqlite.faults import translate
-from perdure.store.sqlite.files import APPLICATION_ID, is_half_made
+from perdure.store.sqlite.files import is_half_made
 from perdure.store.sqlite.schema import MIGRATIONS
 from perdure.store.sqlite.sql import QUERIES
 

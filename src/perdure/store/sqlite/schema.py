@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdure.errors import NotAStore, StoreTooNew
-from perdure.model.records import FORMAT
+from perdure.model.records import APPLICATION_ID, FORMAT
 from perdure.store.migrate import load_migrations, pending
-from perdure.store.sqlite.files import APPLICATION_ID
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
