@@ -13,6 +13,7 @@ from tests.house import tree
 
 # Not imported but run: by make, by pytest, or by pip.
 TOOLS = {
+    "aiosqlite": "tests/transactional/banks.py",
     "basedpyright": "Makefile",
     "hatchling": "pyproject.toml",
     "import_linter": "Makefile",
@@ -25,9 +26,16 @@ TOOLS = {
 }
 # Whoever puts a store through the machine brings it along.
 BROUGHT = {"hypothesis": ("machine.py", "watched.py")}
+# Whoever has a pool or an engine to make a source of brings them along.
+GIVEN = {"psycopg_pool", "sqlalchemy"}
 # Not imported but read, by zoneinfo.
 DATA = {"tzdata"}
-SPELLED = {"import_linter": "lint-imports", "pytest_timeout": "timeout =", "pytest_xdist": "pytest -n"}
+SPELLED = {
+    "aiosqlite": "sqlite+aiosqlite:",
+    "import_linter": "lint-imports",
+    "pytest_timeout": "timeout =",
+    "pytest_xdist": "pytest -n",
+}
 
 
 def names(requirements):
@@ -55,14 +63,14 @@ def dev():
 def test_the_package_needs_what_it_imports_and_imports_what_it_needs():
     brought = {name for names in BROUGHT.values() for name in names}
     modules = tuple(path for path in tree.modules() if path.parent.name != "store_suite" or path.name not in brought)
-    assert set(tree.third_party(modules)) == (core() | extra("postgres")) - DATA
+    assert set(tree.third_party(modules)) == (core() | extra("postgres") | GIVEN) - DATA
     assert set(tree.third_party(tree.modules())) - set(tree.third_party(modules)) == set(BROUGHT)
 
 
 def test_everything_the_tests_import_is_installed_for_them():
     tests = tuple(path for path in tree.python_files() if path not in tree.modules())
     # Modules named so are not meant to be found: what cannot be resolved is what their tests are about.
-    known = core() | dev() | peers() | {"nowhere", "nowhere_at_all"}
+    known = core() | dev() | GIVEN | peers() | {"nowhere", "nowhere_at_all"}
     undeclared = {top: place for top, place in tree.third_party(tests).items() if top not in known}
     assert undeclared == {}
 

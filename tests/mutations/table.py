@@ -9,6 +9,7 @@ from tests.mutations.mutation import Mutation
 from tests.mutations.power import POWER
 from tests.mutations.queues import QUEUES
 from tests.mutations.schedules import SCHEDULES
+from tests.mutations.transactions import TRANSACTIONS
 from tests.mutations.undoing import UNDOING
 from tests.mutations.watching import WATCHING
 
@@ -544,6 +545,7 @@ TABLE = [
     *POWER,
     *QUEUES,
     *SCHEDULES,
+    *TRANSACTIONS,
     *UNDOING,
     *WATCHING,
 ]  # fmt: skip

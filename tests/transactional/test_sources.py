@@ -75,7 +75,7 @@ def test_effects_and_outcome_are_committed_together(bank: Bank, tmp_path: Path) 
     assert bank.entries == ["a"]
 
 
-def test_an_attempt_that_fails_leaves_a_marker_and_nothing_else_and_the_next_one_is_a_transaction_of_its_own(
+def test_an_attempt_that_fails_leaves_a_marker_and_the_next_one_is_a_transaction_of_its_own(
     bank: Bank, tmp_path: Path
 ) -> None:
     assert run(flow(transfers(bank, fails=2, retry=FAST)), "a", tmp_path / "s.db") == "a done"

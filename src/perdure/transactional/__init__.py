@@ -2,7 +2,7 @@
 
 A source is made of a database and given to steps as ``@step(transactional=…)``. Inside the step's body its
 ``connection()`` is that of the transaction, which Perdure begins before the body and commits after it, with a row in
-``perdure_steps`` that says what the step returned. Importing this loads no driver.
+``perdure_steps`` that says what the step returned. Importing this loads neither psycopg nor SQLAlchemy.
 """
 
 from __future__ import annotations
