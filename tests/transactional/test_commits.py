@@ -24,7 +24,9 @@ from tests.transactional.databases import furnish, look, open_database
 AGAIN = Retry(max_attempts=4, initial_delay=0.01)
 
 
-def transferring(source: Any, spoil: Callable[[Any, int], object] = lambda *_: None) -> Any:
+def transferring(
+    source: Any, spoil: Callable[[Any, int], object] = lambda *_: None, *, retry: Retry | None = AGAIN
+) -> Any:
     """A workflow with one transfer; ``spoil`` is called with the connection and the attempt, before its end."""
 
     async def later(*, ctx: StepContext[Any] = INJECTED) -> int:
@@ -39,7 +41,7 @@ def transferring(source: Any, spoil: Callable[[Any, int], object] = lambda *_: N
         spoil(source.connection(), ctx.attempt)
         return ctx.attempt
 
-    decorate = step(transactional=source, retry=AGAIN, name="transfer")
+    decorate = step(transactional=source, retry=retry, name="transfer")
     return workflow(_of(decorate(later) if source.is_async else decorate(now)))
 
 
@@ -79,7 +81,7 @@ def test_a_commit_whose_answer_was_lost_is_found_to_be_there(address: str, tmp_p
             if attempt == 1:
                 wire.cut_after(b"COMMIT")
 
-        code = transferring(source, spoil)
+        code = transferring(source, spoil, retry=None)
         # The tables are made first: that ends with a COMMIT too.
         perdure.run(transferring(source), run_id="warm", store=tmp_path / "s.db")
         assert perdure.run(code, run_id="r", store=tmp_path / "s.db") == 1
