@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 import perdure
-from perdure import Retry, StepContext, step, workflow
+from perdure import Retry, StepContext, parallel, step, workflow
 from perdure.context import INJECTED
 from perdure.errors import ColourError, DefinitionError, OutcomeUnknown, StepsTable
 from perdure.model.transactions import row_id, seal
@@ -109,6 +109,42 @@ def test_a_session_that_is_ended_before_commit_is_an_attempt_that_failed(
 
 
 @pytest.mark.postgres
+def test_of_a_pool_no_connection_is_lost_nor_returned_in_a_transaction(address: str, tmp_path: Path) -> None:
+    async def life() -> list[Any]:
+        async with AsyncConnectionPool(address, min_size=2, max_size=2, open=False) as pool:
+            source = AsyncPsycopg(pool, settle="5s")
+
+            @step(transactional=source)
+            async def transfer(how: str) -> str:
+                connection = source.connection()
+                await connection.execute("INSERT INTO ledger VALUES (%s, 1)", (how,))
+                if how == "fails":
+                    await connection.execute("SELECT 1 / 0")
+                if how == "hangs":
+                    await connection.execute("SELECT pg_sleep(60)")
+                if how == "dies":
+                    connection.pgconn.finish()
+                return how
+
+            @workflow
+            async def several() -> list[Any]:
+                hows = ["fails", "hangs", "passes", "dies", "passes", "hangs"]
+                calls = [transfer.with_options(timeout=0.2 if how == "hangs" else None)(how) for how in hows]
+                return [type(one).__name__ for one in await parallel(*calls, return_exceptions=True)]
+
+            said = await perdure.arun(several, run_id="r", store=tmp_path / "s.db")
+            async with pool.connection(timeout=5) as one, pool.connection(timeout=5) as other:
+                states = [connection.info.transaction_status.name for connection in (one, other)]
+            return [*said, *states]
+
+    assert asyncio.run(life()) == [
+        "DivisionByZero", "StepTimeout", "str", "OperationalError", "str", "StepTimeout", "IDLE", "IDLE",
+    ]  # fmt: skip
+    assert look(address, "SELECT entry FROM ledger") == [("passes",), ("passes",)]
+    assert look(address, "SELECT count(*) FROM perdure_steps") == [(6,)]
+
+
+@pytest.mark.postgres
 def test_while_the_database_is_out_of_reach_the_outcome_is_unknown_and_a_resume_finds_out(
     address: str, tmp_path: Path
 ) -> None:
@@ -133,6 +169,14 @@ def test_while_the_database_is_out_of_reach_the_outcome_is_unknown_and_a_resume_
         wire.accept()
         assert perdure.run(once, run_id="r", store=tmp_path / "s.db") == "done"
     assert look(address, "SELECT entry FROM ledger WHERE entry = 'b'") == [("b",)]
+
+
+@pytest.mark.postgres
+def test_of_many_who_make_the_tables_at_once_all_find_them(address: str) -> None:
+    async def all_at_once() -> None:
+        await asyncio.gather(*(AsyncPsycopg(address).migrate() for _ in range(6)))
+
+    asyncio.run(all_at_once())
 
 
 @pytest.mark.postgres

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -128,11 +129,7 @@ def test_workers_are_killed_at_any_moment_and_each_transfer_happens_once(
             names.clear()
     _finish(crew, bank, names)
     begun = [(one.run, one.key, one.attempt) for one in crew.ledger.entries("begin")]
-    runs = 10 * ((kills + 7) // 8)
-    print(
-        f"{kills} kills, {runs} runs: {len(begun) - len(set(begun))} bodies began again, "
-        f"{6 * runs - len(set(begun))} attempts were found committed without their body having said so"
-    )
+    sys.stderr.write(f"{kills} kills, {len(begun) - len(set(begun))} bodies began again\n")
 
 
 def _finish(crew: Crew, bank: list[str], names: list[str]) -> None:

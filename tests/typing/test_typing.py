@@ -29,7 +29,7 @@ def test_mypy_strict_infers_what_is_asserted_and_finds_every_expected_error(tmp_
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_basedpyright_infers_what_is_asserted_and_finds_every_expected_error() -> None:
-    assert check("basedpyright", "--warnings") == ""
+    assert check("basedpyright", "--warnings", "--pythonpath", sys.executable) == ""
 
 
 def test_there_is_something_to_check() -> None:

@@ -103,7 +103,7 @@ class TransactionalBody(Body):
             self.abort = self.abort or why  # its task finds that, and only settles
         elif not self._closing:
             super().request_abort(why)
-        elif why is Abort.LOST:
+        elif why is Abort.LOST or (why is Abort.STOP and self._settling):
             self.abort = why
         elif why is Abort.TIMEOUT and self.task is not None and not self._settling:
             source = self.call.step.transactional
@@ -298,7 +298,9 @@ class TransactionalBody(Body):
                 raise failed
             finally:
                 await self._roll_back()
-            if clock.monotonic() >= until or self.abort in {Abort.STOP, Abort.LOST}:
+            if self.abort in {Abort.STOP, Abort.LOST}:
+                raise _NotNow
+            if clock.monotonic() >= until:
                 break
             await source.pause(AGAIN)
         logger.warning(

@@ -24,7 +24,8 @@ SyncT = TypeVar("SyncT", bound="Connection[Any]")
 AsyncT = TypeVar("AsyncT", bound="AsyncConnection[Any]")
 
 _PARAMETER = re.compile(r"(?<!:):(\w+)")
-_INTRANS, _INERROR = 2, 3
+_IDLE = 0
+"""psycopg's ``TransactionStatus.IDLE``."""
 _returning: set[asyncio.Task[None]] = set()
 
 
@@ -161,7 +162,7 @@ class _Link(Holder[Any]):
 
     @property
     def is_open(self) -> bool:
-        return self.connection.info.transaction_status in {_INTRANS, _INERROR}
+        return self.connection.info.transaction_status != _IDLE  # what is broken fails at the next statement
 
     async def begin(self) -> None:
         if isinstance(self._database, str):
@@ -218,7 +219,7 @@ class _AsyncLink(Holder[Any]):
 
     @property
     def is_open(self) -> bool:
-        return self.connection.info.transaction_status in {_INTRANS, _INERROR}
+        return self.connection.info.transaction_status != _IDLE  # what is broken fails at the next statement
 
     async def begin(self) -> None:
         if isinstance(self._database, str):

@@ -15,7 +15,7 @@ from perdure.model.durations import seconds
 from perdure.model.records import APPLICATION_ID
 from perdure.store.migrate import pending
 from perdure.transactional.links import ConnectionT
-from perdure.transactional.statements import SCHEMA_TABLE, migrations, qualified, quoted, split
+from perdure.transactional.statements import SCHEMA_TABLE, migrations, qualified, split
 from perdure.transactional.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -203,10 +203,7 @@ class Source(Generic[ConnectionT]):
         self._is_ready = True
 
     async def _version(self, transaction: Transaction[ConnectionT]) -> int:
-        table = SCHEMA_TABLE
-        if self._dialect == "postgres" and self.schema is not None:
-            table = f"{quoted(self.schema)}.{table}"
-        if not await transaction.execute("is_there", table=table):
+        if not await transaction.execute("is_there", table=SCHEMA_TABLE, schema=self.schema or ""):
             return 0
         ((version,),) = await transaction.execute("version")
         return int(version)

@@ -17,8 +17,9 @@ SELECT CASE WHEN :idle = '' THEN '' ELSE set_config('idle_in_transaction_session
        CASE WHEN :lock = '' THEN '' ELSE set_config('lock_timeout', :lock, true) END;
 
 -- name: is_there
--- Whether the tables are there; no row if not.
-SELECT 1 WHERE to_regclass(:table) IS NOT NULL;
+-- Whether the tables are there; no row if not. By the catalogue itself: to_regclass may remember that they were not.
+SELECT 1 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relname = :table AND (n.nspname = :schema OR (:schema = '' AND n.nspname = ANY (current_schemas(false))));
 
 -- name: version
 -- Which version they have.

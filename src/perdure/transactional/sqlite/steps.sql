@@ -29,7 +29,7 @@ RETURNING epoch;
 
 -- name: is_there
 -- Whether the tables are there; no row if not.
-SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table;
+SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table AND :schema = '';
 
 -- name: version
 -- Which version they have.
