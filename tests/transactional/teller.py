@@ -6,17 +6,45 @@ Where the databases are stands in a file beside the ledger, one address a line.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from perdure import INJECTED, Retry, StepContext, step, step_context, workflow
 from perdure.transactional import AsyncPsycopg, SQLite
 from perdure.workflow import Workflow
 from tests.transactional.databases import open_database
 
+Ctx = StepContext[Any]
 PLACE = "databases"
 DECLINE = "decline"
 """While there is a file of this name beside the ledger, ``deciding`` declines."""
+
+
+FREEZE = "freeze"
+"""A file of this name beside the ledger, with a store's path in it: the next body at the gate freezes its process."""
+
+
+def freeze(store: str) -> None:
+    """Stop this process, at a moment at which it does not hold the store's write lock: else nobody could take over."""
+    with closing(apsw.Connection(store)) as connection:
+        connection.set_busy_timeout(5000)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _freeze_once(ctx: Ctx) -> None:
+    wish = Path(ctx.tools.ledger.file).with_name(FREEZE)
+    if wish.exists():
+        store = wish.read_text()
+        wish.unlink()
+        ctx.tools.ledger.write("frozen")
+        freeze(store)
 
 
 def _place(line: int) -> str:
@@ -26,7 +54,6 @@ def _place(line: int) -> str:
 
 remote = AsyncPsycopg(lambda: _place(0), settle="20s")
 local = SQLite(lambda: open_database(_place(1)), settle="20s")
-Ctx = StepContext[Any]
 AGAIN = Retry(max_attempts=5, initial_delay=0.01, jitter=False)
 
 
@@ -73,6 +100,7 @@ def expected(name: str) -> list[str]:
 async def send_at_gate(entry: str, *, ctx: Ctx = INJECTED) -> str:
     await remote.connection().execute("INSERT INTO ledger VALUES (%s, 1)", (entry,))
     ctx.tools.ledger.note("begin", ctx)
+    _freeze_once(ctx)
     await ctx.tools.ledger.pass_gate()
     return entry
 
@@ -81,6 +109,7 @@ async def send_at_gate(entry: str, *, ctx: Ctx = INJECTED) -> str:
 def note_at_gate(entry: str, *, ctx: Ctx = INJECTED) -> str:
     local.connection().execute("INSERT INTO ledger VALUES (?, 1)", (entry,))
     ctx.tools.ledger.note("begin", ctx)
+    _freeze_once(ctx)
     asyncio.run(ctx.tools.ledger.pass_gate())
     return entry
 

@@ -35,13 +35,13 @@ class Stop:
     """Freezes its process at the first occurrence of a named point, once it has said so."""
 
     def __init__(self, point: str, crew: Crew) -> None:
-        self.point, self.ledger = point, crew.ledger
+        self.point, self.ledger, self.store = point, crew.ledger, crew.store
 
     def __call__(self, point: str) -> None:
         if point == self.point:
             self.point = ""
             self.ledger.write("frozen")
-            os.kill(os.getpid(), signal.SIGSTOP)
+            teller.freeze(self.store)
 
 
 def open_banks(crew: Crew, new_database: Callable[[str], str]) -> list[str]:
@@ -157,17 +157,15 @@ def test_a_holder_that_was_frozen_past_its_lease_and_wakes_up_does_nothing_a_sec
     crews = [Crew(tmp_path / f"{place}-{which}", made_store()) for place, which in cases]
     banks = [open_banks(crew, new_database) for crew in crews]
     frozen = [crew.worker(reached=Stop(place, crew), up=False) for (place, _), crew in zip(cases, crews, strict=True)]
-    for (_, which), crew in zip(cases, crews, strict=True):
+    for (place, which), crew in zip(cases, crews, strict=True):
+        if place == "gate":
+            Path(crew.ledger.file).with_name(teller.FREEZE).write_text(crew.store)
         crew.enqueue(which, "x", "r")
     for (place, _), crew, process in zip(cases, crews, frozen, strict=True):
-        if place != points.BODY:
-            crew.ledger.until_said("begin", pid=process.pid)
         if place == points.TRANSACT:
+            crew.ledger.until_said("begin", pid=process.pid)
             crew.ledger.open_gate()
-        if place == "gate":
-            os.kill(process.pid or 0, signal.SIGSTOP)
-        else:
-            crew.ledger.until_said("frozen", pid=process.pid)
+        crew.ledger.until_said("frozen", pid=process.pid)
     for crew in crews:
         crew.worker(up=False)
     for (place, which), crew, bank, process in zip(cases, crews, banks, frozen, strict=True):
