@@ -162,7 +162,7 @@ class _Link(Holder[Any]):
 
     @property
     def is_open(self) -> bool:
-        return self.connection.info.transaction_status != _IDLE  # what is broken fails at the next statement
+        return bool(self.connection.info.transaction_status != _IDLE)  # what is broken fails at the next statement
 
     async def begin(self) -> None:
         if isinstance(self._database, str):
@@ -219,7 +219,7 @@ class _AsyncLink(Holder[Any]):
 
     @property
     def is_open(self) -> bool:
-        return self.connection.info.transaction_status != _IDLE  # what is broken fails at the next statement
+        return bool(self.connection.info.transaction_status != _IDLE)  # what is broken fails at the next statement
 
     async def begin(self) -> None:
         if isinstance(self._database, str):
