@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 SHARES = {"perdure": 1.0, "dbos": 0.2, "absurd": 0.5}
 """What part of the full size a system is given: a slow one would take minutes. Rates are of the size printed."""
-SHARED = ("W1", "W2")
+SHARED = ("W1", "WQ", "W2")
 """The workloads that several processes can share."""
-UNITS = {"W1": "runs/s", "W2": "steps/s", "W3": "steps/s", "W5": "ms"}
+UNITS = {"W1": "runs/s", "WQ": "runs/s", "W2": "steps/s", "W3": "steps/s", "W5": "ms"}
 Figures = dict[tuple[str, int, str], list[float]]
 """By workload, number of processes and system: a figure for every round."""
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-FULL = {"W1": 2000, "W2": 2000, "W3": 2000, "W5": 300}
-"""Runs of W1, W2 and W5, steps of W3."""
-STEPS = {"W1": 1, "W2": 5}
+FULL = {"W1": 2000, "WQ": 2000, "W2": 2000, "W3": 2000, "W5": 300}
+"""Runs of W1, W2 and W5, steps of W3; and runs of W1 that are drained from a queue with a limit on all workers."""
+STEPS = {"W1": 1, "WQ": 1, "W2": 5}
 WARM = 20
 
 Many = Callable[[str, int], Awaitable[None]]
@@ -42,7 +42,7 @@ async def measure(many: Many, sequence: Sequence, alone: Alone) -> None:
     """Measure one system as the parent asks: it says a workload and its size, and is told what it took.
 
     Args:
-        many: executes so many runs of W1 or W2, and reads their results.
+        many: executes so many runs of W1, WQ or W2, and reads their results.
         sequence: executes one run of so many steps.
         alone: executes one run of one step.
     """

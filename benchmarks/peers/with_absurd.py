@@ -62,6 +62,7 @@ async def main() -> None:
     working = [asyncio.create_task(one.start_worker(concurrency=each, poll_interval=POLL)) for one in workers]
 
     async def execute(client: AsyncAbsurd, workload: str, inputs: list[Any]) -> list[Any]:
+        workload = "W1" if workload == "WQ" else workload  # all its tasks are drained from a queue
         spawned = [await client.spawn(workload, one, queue=QUEUE) for one in inputs]
         results = [await client.await_task_result(one["task_id"]) for one in spawned]
         return [result.result for result in results]

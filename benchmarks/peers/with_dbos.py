@@ -49,6 +49,9 @@ def in_sequence(steps: int) -> int:
 
 
 WORKFLOWS = {"W1": one_step, "W2": five_steps}
+QUEUE = "drained"
+POLLING = 0.05
+"""Seconds between looks at the queue; one by default."""
 
 
 async def main() -> None:
@@ -56,11 +59,16 @@ async def main() -> None:
     task = measuring.Task.read()
     DBOS(config={"name": "bench", "system_database_url": task.url, "log_level": "ERROR"})
     DBOS.launch()
+    await DBOS.register_queue_async(QUEUE, global_concurrency=2 * task.clients, polling_interval_sec=POLLING)
     try:
         with ThreadPoolExecutor(task.clients) as clients:
 
             async def many(workload: str, n: int) -> None:
                 orders = [measuring.order(number) for number in range(n)]
+                if workload == "WQ":
+                    handles = list(clients.map(lambda order: DBOS.enqueue_workflow(QUEUE, one_step, order), orders))
+                    assert list(clients.map(lambda handle: handle.get_result(), handles)) == orders
+                    return
                 assert list(clients.map(WORKFLOWS[workload], orders)) == orders
 
             async def sequence(n: int) -> None:

@@ -8,17 +8,25 @@ import perdure
 from benchmarks import workloads
 from benchmarks.peers import measuring
 
-WORKFLOWS = {"W1": workloads.one_step, "W2": workloads.five_steps, "W3": workloads.sequence}
+WORKFLOWS = {
+    "W1": workloads.one_step,
+    "WQ": workloads.one_step,
+    "W2": workloads.five_steps,
+    "W3": workloads.sequence,
+}
 
 
 async def main() -> None:
     """Measure what is asked for."""
     task = measuring.Task.read()
-    async with perdure.Engine(task.url, workflows=[*WORKFLOWS.values()], concurrency=task.clients) as engine:
+    queue = perdure.Queue("drained", concurrency=2 * task.clients)
+    workflows = dict.fromkeys(WORKFLOWS.values())
+    async with perdure.Engine(task.url, workflows=workflows, queues=[queue], concurrency=task.clients) as engine:
 
         async def many(workload: str, n: int) -> None:
             orders = [workloads.Order.model_validate(measuring.order(number)) for number in range(n)]
-            handles = await engine.enqueue_many(WORKFLOWS[workload], orders)
+            where = queue if workload == "WQ" else None
+            handles = await engine.enqueue_many(WORKFLOWS[workload], orders, queue=where)
             assert [await handle.result() for handle in handles] == orders
 
         async def sequence(n: int) -> None:
