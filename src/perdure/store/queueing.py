@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from perdure.model.queues import Gate, Held, Limits, QueueRow, Ready, admitted, merged
 
@@ -54,7 +54,16 @@ def choose(
     return chosen, [(gate, [one for one in groups[key] if one.run_key in keys]) for key, gate in gates.items()]
 
 
-def without(routes: Iterable[int], gated: Iterable[Gated]) -> list[int]:
+class Limited(Protocol):
+    """A queue with limits, and the routes that lead to it."""
+
+    @property
+    def routes(self) -> tuple[int, ...]:
+        """Its routes."""
+        ...
+
+
+def without(routes: Iterable[int], gated: Iterable[Limited]) -> list[int]:
     """The routes to queues without limits."""
     limited = {route for one in gated for route in one.routes}
     return [route for route in routes if route not in limited]
@@ -64,6 +73,7 @@ __all__ = [
     "COLUMNS",
     "COUNTED",
     "Gated",
+    "Limited",
     "choose",
     "definition",
     "held_by_queue",

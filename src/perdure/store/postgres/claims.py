@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.queues import Gate
-    from perdure.store.postgres.arrays import Column
+    from perdure.store.postgres.queues import Seen
     from perdure.store.postgres.session import Session
     from perdure.store.queueing import Gated
 
@@ -37,13 +37,13 @@ class Claiming:
     def __init__(self, worker_key: int, routes: Sequence[int], limit: int, *, facts: bytes, only: int | None) -> None:
         self._worker, self._limit = worker_key, limit
         self._all = routes
-        self._routes = bigints(routes)
-        """Those that lead to no queue with limits."""
+        self._routes = self._free = bigints(routes)
+        """All routes, and those to queues without limits."""
         self._facts, self._only = facts, only
-        self._limited = False
-        """Whether there are queues with limits."""
+        self._seen: list[Seen] = []
+        """Queues with limits."""
         self._now = 0
-        self._due = self._refused = self._suspects = False
+        self._ready = self._due = self._refused = self._suspects = False
         self._open: list[int] = []
         """Sets of builds whose refused runs the worker may claim, as its own build is not among them."""
         self._ats: dict[int, int] = {}
@@ -53,17 +53,20 @@ class Claiming:
     def look(self, session: Session, now: int | None) -> bool:
         """Whether a claim would find anything; a hint, for which no lock is taken."""
         found = session.fetch("look_for_claims", self._routes, now, self._worker)[0]
-        self._now, ready, self._due, self._refused, self._suspects, self._open, self._limited = found
-        if not (ready or self._due or self._refused):
-            return False
-        if not self._limited or self._only is not None:
-            return True
-        gated = queues.gates(session, self._all, self._worker, self._now)
-        if not gated:
-            return True
-        free = without(self._all, gated)
-        others = session.fetch("look_for_claims", bigints(free), self._now, self._worker)[0] if free else ()
-        return any(others[1:4]) or any(queues.any_claimable(session, one, self._now) for one in gated)
+        self._now, ready, self._due, self._refused, self._suspects, self._open, limited = found
+        self._ready, self._seen, self._free = ready, [], self._routes
+        if limited and (ready or self._due or self._refused):
+            self._seen = queues.look(session, self._all, self._worker, self._now)
+        if not self._seen or self._only is not None:
+            return bool(ready or self._due or self._refused)
+        free = without(self._all, self._seen)
+        self._free = bigints(free)
+        self._ready = self._due = self._refused = self._suspects = False
+        if free:
+            found = session.fetch("look_for_claims", self._free, self._now, self._worker)[0]
+            _, self._ready, self._due, self._refused, self._suspects, _, _ = found
+        others = self._ready or self._due or self._refused
+        return others or any(one.any_claimable for one in self._seen)
 
     def claim(self, session: Session) -> list[Claim]:
         """Take up to ``limit`` due runs, inside the caller's transaction."""
@@ -71,14 +74,14 @@ class Claiming:
             found = find_claims(session, self._worker, self.tried)
             if found:
                 return found
-        gated = queues.locked_gates(session, self._all, self._worker, self._now) if self._limited else []
+        gated = queues.locked_gates(session, self._seen, self._worker, self._now) if self._seen else []
         through: list[tuple[Gate, list[Ready]]] = []
         if self._only is not None:
             chosen, through = self._candidate(session, self._only, gated)
         elif gated:
             chosen, through = self._gated_candidates(session, gated)
         else:
-            chosen = self._candidates(session, self._routes)[: self._limit]
+            chosen = self._candidates(session)[: self._limit]
         histories = _histories(session, [key for _, key, _ in chosen])
         claims: list[Claim] = []
         for _, key, row in chosen:
@@ -92,37 +95,36 @@ class Claiming:
             queues.note_claimed(session, gate, [one for one in claimed if one.run_key in taken], self._now)
         return claims
 
-    def _candidates(self, session: Session, routes: Column) -> list[_Candidate]:
-        """What is claimable of routes without limits, and a suspect of any route."""
+    def _candidates(self, session: Session) -> list[_Candidate]:
+        """What is claimable of routes to queues without limits, and a suspect."""
         if self._due:
-            session.change("promote_due", routes, self._now, self._limit, PRIORITY_WEIGHT)
-        found = session.fetch("claim_ready", routes, self._limit, FORMAT, self._worker)
+            session.change("promote_due", self._free, self._now, self._limit, PRIORITY_WEIGHT)
+        found = session.fetch("claim_ready", self._free, self._limit, FORMAT, self._worker)
         listed = bigints(self._open)
         if self._refused:
-            found += session.fetch("claim_refused", routes, self._limit, FORMAT, self._worker, listed)
+            found += session.fetch("claim_refused", self._free, self._limit, FORMAT, self._worker, listed)
         if self._suspects:
-            found += session.fetch("claim_suspect", routes, FORMAT, self._worker, listed)
+            found += session.fetch("claim_suspect", self._free, FORMAT, self._worker, listed)
         return sorted(map(_candidate, found))
 
     def _gated_candidates(
         self, session: Session, gated: list[Gated]
     ) -> tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]:
         """The same where queues have limits; and of each of those what is to be claimed of it."""
-        free = without(self._all, gated)
-        # Looked at again, now that nobody else claims from these queues.
-        self._due = self._refused = self._suspects = True
-        ungated = [
-            Ready(rank, key, None, False, row) for rank, key, row in self._candidates(session, bigints(free))
-        ]  # fmt: skip
+        ungated: list[Ready] = []
+        if self._ready or self._due or self._refused or self._suspects:
+            ungated = [Ready(rank, key, None, False, row) for rank, key, row in self._candidates(session)]
         through: list[tuple[Gate, list[Ready]]] = []
         has_suspect = any(row.found.crashes >= SUSPECT for row in ungated)
+        seen = {one.gate.row.queue_key: one for one in self._seen}
         for one in gated:
             found: list[Ready] = []
             if one.gate.room > 0:
-                routes = bigints(one.routes)
-                session.change("promote_due", routes, self._now, self._limit, PRIORITY_WEIGHT)
+                routes, was = bigints(one.routes), seen[one.gate.row.queue_key]
+                if was.any_due:
+                    session.change("promote_due", routes, self._now, self._limit, PRIORITY_WEIGHT)
                 found = queues.candidates(session, one, self._worker, self._open, self._limit)
-                if not has_suspect:
+                if was.any_suspect and not has_suspect:
                     suspects = session.fetch("claim_suspect", routes, FORMAT, self._worker, bigints(self._open))
                     found += map(queues.candidate, suspects)
                     has_suspect = bool(suspects)

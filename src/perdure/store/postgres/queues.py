@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perdure.model.queues import Gate, QueueRow, QueueUsage, Ready, is_superseded, next_turn, opens_at
+from perdure.model.queues import Gate, Held, QueueRow, QueueUsage, Ready, is_superseded, next_turn, opens_at
 from perdure.model.records import FORMAT
 from perdure.store.postgres.arrays import bigints, texts
 from perdure.store.queueing import COLUMNS, COUNTED, Gated, definition, held_by_queue, queue_row
@@ -20,31 +20,49 @@ if TYPE_CHECKING:
 # -- what is let through
 
 
-def gates(session: Session, routes: Sequence[int], worker_key: int, now: int) -> list[Gated]:
-    """What the queues of these routes that have limits let a worker claim now; a hint, for which no lock is taken."""
-    found = session.fetch("limiting_queues", bigints(routes))
-    return _counted(session, [(queue_row(row), tuple(row[COLUMNS])) for row in found], worker_key, now)
+class Seen(NamedTuple):
+    """A queue with limits as it was seen without a lock, so a hint; ``gate`` knows no partition keys."""
+
+    gate: Gate
+    routes: tuple[int, ...]
+    is_ahead: bool
+    """Whether a run has begun in the future, by a clock that was set back since."""
+    any_ready: bool
+    any_begun: bool
+    """Whether a claimable run has been claimed before."""
+    any_due: bool
+    any_suspect: bool
+
+    @property
+    def any_claimable(self) -> bool:
+        """Whether a claim may find anything in it."""
+        gate = self.gate
+        if gate.room < 1:
+            return False
+        makes_up = gate.fresh < 1 and self.is_ahead
+        return makes_up or self.any_due or self.any_suspect or self.any_begun or (self.any_ready and gate.fresh > 0)
 
 
-def locked_gates(session: Session, routes: Sequence[int], worker_key: int, now: int) -> list[Gated]:
-    """The same for a claim: until its transaction ends nobody else claims from these queues."""
-    of_queue = {row[0]: tuple(row[COLUMNS]) for row in session.fetch("limiting_queues", bigints(routes))}
-    if not of_queue:
-        return []
-    # Counted by later statements, which see what others have claimed before they let the lock go.
-    locked = map(queue_row, session.fetch("lock_queues", bigints(list(of_queue))))
-    return _counted(session, [(row, of_queue[row.queue_key]) for row in locked], worker_key, now)
+def look(session: Session, routes: Sequence[int], worker_key: int, now: int) -> list[Seen]:
+    """What the queues of these routes that have limits may let a worker claim now."""
+    seen: list[Seen] = []
+    for row in session.fetch("look_at_queues", bigints(routes), worker_key, now):
+        of_queue, runs, mine, begun, *rest = row[COLUMNS:]
+        held = [Held(worker_key, None, mine), Held(-1, None, runs - mine)]
+        seen.append(Seen(Gate(queue_row(row), worker_key, held, begun), tuple(of_queue), *rest))
+    return seen
 
 
-def _counted(
-    session: Session, queues: Sequence[tuple[QueueRow, tuple[int, ...]]], worker_key: int, now: int
-) -> list[Gated]:
-    if not queues:
-        return []
-    held = held_by_queue(session.fetch("held_of_queues", bigints([row.queue_key for row, _ in queues])))
+def locked_gates(session: Session, seen: Sequence[Seen], worker_key: int, now: int) -> list[Gated]:
+    """What queues let a worker claim: until the transaction ends nobody else claims from them."""
+    keys = bigints([one.gate.row.queue_key for one in seen])
+    of_queue = {one.gate.row.queue_key: one.routes for one in seen}
+    # Counted by a later statement, which sees what others have claimed before they let the lock go.
+    locked = [queue_row(row) for row in session.fetch("lock_queues", keys)]
+    held = held_by_queue(session.fetch("held_of_queues", keys))
     return [
-        Gated(Gate(row, worker_key, held.get(row.queue_key, ()), _begun(session, row, now)), of_queue)
-        for row, of_queue in queues
+        Gated(Gate(row, worker_key, held.get(row.queue_key, ()), _begun(session, row, now)), of_queue[row.queue_key])
+        for row in locked
     ]
 
 
@@ -87,19 +105,6 @@ def candidate(row: Row) -> Ready:
     return Ready(row[26], found.run_key, found.partition, bool(row[27]), found)
 
 
-def any_claimable(session: Session, gated: Gated, now: int) -> bool:
-    """Whether a claim may find anything in a queue with limits."""
-    gate, routes = gated.gate, bigints(gated.routes)
-    if gate.room < 1:
-        return False
-    if gate.fresh < 1 and (latest := _latest(session, gate.row)) and latest[0] > now:
-        return True  # there is a clock to be made up for
-    if session.fetch_value("any_due", routes, now):
-        return True
-    any_ready, any_begun = session.fetch("any_gated", routes)[0]
-    return bool(any_begun or (any_ready and gate.fresh > 0))
-
-
 def note_claimed(session: Session, gate: Gate, claimed: Sequence[Ready], now: int) -> None:
     """Count what has been claimed of a queue."""
     row = gate.row
@@ -113,14 +118,14 @@ def note_claimed(session: Session, gate: Gate, claimed: Sequence[Ready], now: in
         session.change("set_back_starts", row.queue_key, now)
 
 
-def outlook(session: Session, gated: Sequence[Gated], now: int) -> tuple[set[int], int | None]:
+def outlook(session: Session, seen: Sequence[Seen], now: int) -> tuple[set[int], int | None]:
     """The routes of queues that are full, and when the first of those whose rate is used up lets the next run begin."""
     full: set[int] = set()
     opens: list[int] = []
-    for gate, routes in gated:
-        if gate.room < 1:
-            full.update(routes)
-        elif gate.fresh < 1 and (at := _opens_at(session, gate.row, now)) is not None:
+    for one in seen:
+        if one.gate.room < 1:
+            full.update(one.routes)
+        elif one.gate.fresh < 1 and (at := _opens_at(session, one.gate.row, now)) is not None:
             opens.append(at)
     return full, min(opens, default=None)
 

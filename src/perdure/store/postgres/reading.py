@@ -29,7 +29,7 @@ def held(session: Session, worker_key: int) -> dict[int, int]:
 
 def outlook(session: Session, routes: Sequence[int], worker_key: int, now: int) -> Outlook:
     """When there is something to claim of these routes next."""
-    gated = queues.gates(session, routes, worker_key, now)
+    gated = queues.look(session, routes, worker_key, now)
     full, opens = queues.outlook(session, gated, now)
     due: int | None = session.fetch_value("next_due", bigints([route for route in routes if route not in full]))
     return Outlook(min((at for at in (due, opens) if at is not None), default=None), is_limited=bool(gated))

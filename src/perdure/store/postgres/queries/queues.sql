@@ -1,10 +1,34 @@
--- name: limiting_queues
--- The queues of these routes that let not everything through, with the routes of each.
+-- name: look_at_queues
+-- The queues of these routes that let not everything through, with the routes of each; then what is held of it, by whom it
+-- is held ($2: by this worker), how many have begun within its rate's period before $3, and whether one has begun later;
+-- and whether runs of these routes are claimable, have been claimed before, have become due, or are suspects.
+WITH held AS MATERIALIZED (SELECT route, worker_key FROM {schema}.runs WHERE worker_key IS NOT NULL)
 SELECT q.queue_key, q.namespace, q.name, q.concurrency, q.per_worker, q.per_partition, q.starts, q.period, q.paused, q.turn,
-       q.build, q.since, array_agg(t.route)
-FROM {schema}.queues q JOIN {schema}.routes t ON t.namespace = q.namespace AND t.queue = q.name
-WHERE t.route = ANY ($1::bigint[]) AND (q.paused <> 0 OR coalesce(q.concurrency, q.per_worker, q.per_partition, q.starts) IS NOT NULL)
-GROUP BY q.queue_key;
+       q.build, q.since, k.routes, h.runs, h.mine,
+       CASE WHEN q.period IS NULL THEN 0 ELSE
+         (SELECT count(*) FROM {schema}.queue_starts s WHERE s.queue_key = q.queue_key AND s.at > $3 - q.period) END,
+       EXISTS (SELECT FROM {schema}.queue_starts s WHERE s.queue_key = q.queue_key AND s.at > $3),
+       EXISTS (SELECT FROM unnest(k.routes) one (route) CROSS JOIN LATERAL (
+                 SELECT FROM {schema}.runs r
+                 WHERE r.route = one.route AND r.rank IS NOT NULL AND r.refused IS NULL LIMIT 1) ready),
+       EXISTS (SELECT FROM unnest(k.routes) one (route) CROSS JOIN LATERAL (
+                 SELECT FROM {schema}.runs r
+                 WHERE r.route = one.route AND r.rank IS NOT NULL AND r.refused IS NULL AND r.started_at IS NOT NULL
+                 LIMIT 1) begun),
+       EXISTS (SELECT FROM unnest(k.routes) one (route) CROSS JOIN LATERAL (
+                 SELECT FROM {schema}.runs r
+                 WHERE r.route = one.route AND r.wake_at <= $3 AND r.rank IS NULL LIMIT 1) due),
+       EXISTS (SELECT FROM unnest(k.routes) one (route) CROSS JOIN LATERAL (
+                 SELECT FROM {schema}.runs r
+                 WHERE r.route = one.route AND r.rank IS NOT NULL AND r.crashes >= 2 LIMIT 1) suspect)
+FROM {schema}.queues q
+CROSS JOIN LATERAL (SELECT array_agg(t.route) AS routes FROM {schema}.routes t
+                    WHERE t.namespace = q.namespace AND t.queue = q.name AND t.route = ANY ($1::bigint[])) k
+CROSS JOIN LATERAL (SELECT count(*) AS runs, count(*) FILTER (WHERE o.worker_key = $2) AS mine
+                    FROM held o JOIN {schema}.routes t ON t.route = o.route
+                    WHERE t.namespace = q.namespace AND t.queue = q.name) h
+WHERE (q.paused <> 0 OR coalesce(q.concurrency, q.per_worker, q.per_partition, q.starts) IS NOT NULL)
+  AND k.routes IS NOT NULL;
 
 -- name: lock_queues
 -- Lock queues, in the order of their keys: whoever claims from one with limits does so alone.
@@ -169,22 +193,3 @@ SELECT (SELECT count(*) FROM held h JOIN {schema}.routes t ON t.route = h.route
           SELECT FROM {schema}.routes t CROSS JOIN LATERAL (
             SELECT FROM {schema}.runs r WHERE r.route = t.route AND r.rank IS NOT NULL LIMIT $3) one
           WHERE t.namespace = $1 AND t.queue = $2 LIMIT $3) ready);
-
--- name: any_due
--- Whether a run of these routes has become due, or a suspect of them is claimable.
-SELECT EXISTS (SELECT FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
-                 SELECT FROM {schema}.runs r
-                 WHERE r.route = k.route AND r.wake_at <= $2 AND r.rank IS NULL LIMIT 1) one)
-    OR EXISTS (SELECT FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
-                 SELECT FROM {schema}.runs r
-                 WHERE r.route = k.route AND r.rank IS NOT NULL AND r.crashes >= 2 LIMIT 1) one);
-
--- name: any_gated
--- Whether a run of these routes is claimable, and whether one is that has been claimed before.
-SELECT EXISTS (SELECT FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
-                 SELECT FROM {schema}.runs r
-                 WHERE r.route = k.route AND r.rank IS NOT NULL AND r.refused IS NULL LIMIT 1) one),
-       EXISTS (SELECT FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
-                 SELECT FROM {schema}.runs r
-                 WHERE r.route = k.route AND r.rank IS NOT NULL AND r.refused IS NULL AND r.started_at IS NOT NULL
-                 LIMIT 1) one);
