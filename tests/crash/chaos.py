@@ -172,17 +172,17 @@ def audit_all(crew: Crew, run_ids: list[str]) -> dict[str, list[Event]]:
     """Hold the logs of runs against what their bodies said; returns the logs."""
     begins: defaultdict[str, list[Entry]] = defaultdict(list)
     entries = crew.ledger.entries()
-    overlapping = _overlapping(entries)
+    excused = overlapping(entries)
     for entry in entries:
         if entry.what == "begin":
             begins[entry.run].append(entry)
     found = {run_id: events for run_id, (_, events) in logs(crew, run_ids).items()}
     for run_id, events in found.items():
-        audit_log(events, begins[run_id], SLACK, overlapping)
+        audit_log(events, begins[run_id], SLACK, excused)
     return found
 
 
-def _overlapping(entries: list[Entry]) -> set[Entry]:
+def overlapping(entries: list[Entry]) -> set[Entry]:
     """What bodies said that may have been about to begin when their processes were stopped."""
     found: set[Entry] = set()
     since: dict[int, int] = {}

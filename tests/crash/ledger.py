@@ -48,7 +48,7 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.file, self.bell, self.gate = (str(folder / name) for name in ("ledger", "bell", "gate"))
         self._pid = 0
-        self._bell = self._gate = -1
+        self._bell = self._gate = self._lines = -1
         self._queue: list[asyncio.Future[None]] = []
         self._entries: list[Entry] = []
         self._read = 0
@@ -70,6 +70,8 @@ class Ledger:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._queue = []
+            # Kept open: a body is to say that it begins also where its process may open nothing more.
+            self._lines = os.open(self.file, os.O_WRONLY | os.O_APPEND)
             self._bell = os.open(self.bell, os.O_RDWR | os.O_NONBLOCK)
             self._gate = os.open(self.gate, os.O_RDWR | os.O_NONBLOCK)
 
@@ -77,6 +79,7 @@ class Ledger:
         """Let the descriptors go."""
         if self._pid == os.getpid():
             self._pid = 0
+            os.close(self._lines)
             os.close(self._bell)
             os.close(self._gate)
 
@@ -89,10 +92,8 @@ class Ledger:
     def write(self, what: str, run: str = "", key: str = "", attempt: int = 0, idem: str = "") -> None:
         """Append any entry."""
         entry = Entry(what, os.getpid(), run, key, attempt, idem, true_time(), CLOCK.monotonic())
-        descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND)
-        os.write(descriptor, json.dumps(vars(entry)).encode() + b"\n")
-        os.close(descriptor)
         self._open()
+        os.write(self._lines, json.dumps(vars(entry)).encode() + b"\n")
         with suppress(BlockingIOError):  # a bell that is full rings all the same
             os.write(self._bell, b".")
 

@@ -79,7 +79,7 @@ def make_engine(store: str, ledger: Ledger, **options: Any) -> Announced:
     return engine
 
 
-def _log_to(ledger: Ledger) -> None:
+def log_to(ledger: Ledger) -> None:
     for handler in logging.root.handlers[:]:
         logging.root.removeHandler(handler)
     logging.basicConfig(filename=f"{ledger.file}-{os.getpid()}.log", level=logging.INFO)
@@ -92,14 +92,14 @@ def _begin(target: Callable[..., object], *args: object) -> None:
 
 def work(store: str, ledger: Ledger, options: dict[str, Any], drain: float, grace: float) -> None:
     """Be a worker until SIGTERM."""
-    _log_to(ledger)
+    log_to(ledger)
     left = asyncio.run(make_engine(store, ledger, **options).serve(drain=drain, grace=grace))
     ledger.write("left", key=",".join(left))
 
 
 def run_here(store: str, ledger: Ledger, name: str, value: object, run_id: str, options: dict[str, Any]) -> None:
     """Be a script that calls ``perdure.run``."""
-    _log_to(ledger)
+    log_to(ledger)
     ledger.write("call", run=run_id)
     try:
         result = perdure.run(

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from perdure.store.open import is_postgres
 
@@ -20,6 +21,20 @@ def vandalise(store: str | Path, sql: str, *values: object) -> None:
         return
     # From another process: a second SQLite library in this one would corrupt the file.
     subprocess.run([sys.executable, "-c", VANDAL, store, sql, *map(str, values)], check=True, timeout=20)
+
+
+def rows_of(store: str | Path, sql: str) -> list[tuple[Any, ...]]:
+    """What a query that both databases understand finds."""
+    if is_postgres(store):
+        with _session(store) as connection:
+            return connection.execute(sql).fetchall()
+    import apsw  # the library that Perdure itself uses, so it may be in this process
+
+    connection = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        return list(connection.execute(sql))
+    finally:
+        connection.close()
 
 
 def translated(sql: str) -> str:
