@@ -47,11 +47,16 @@ class Limited(Announced):
         await super().start()
         place = self.place
         if place.descriptors is not None:
-            most = max(int(path.name) for path in Path("/proc/self/fd").iterdir()) + 1 + place.descriptors
+            most = highest() + 1 + place.descriptors
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         if place.memory is not None:
             most = taken() + place.memory * (1 << 20)
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def highest() -> int:
+    """The highest descriptor that this process has open."""
+    return max(int(path.name) for path in Path("/proc/self/fd").iterdir())
 
 
 def taken() -> int:
