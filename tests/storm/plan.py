@@ -120,7 +120,7 @@ def make_plan(seed: int, database: Database, size: Size) -> Plan:
     chance = random.Random(f"{seed} {database}")
     plan = Plan(seed, database, size)
     off = HOUR if database == "postgres" else (ASTRAY if seed % 2 else 0.0)
-    plan.places = [Place(), Place(off), Place(-off), Place(descriptors=6), Place(memory=40)]
+    plan.places = [Place(), Place(off), Place(-off), Place(descriptors=0), Place(memory=24)]
     plan.acts = ["kill"] * size.kills + [act for act, times in size.acts.items() for _ in range(times)]
     chance.shuffle(plan.acts)
     plan.asks = dict(zip(HEARD_FROM, _asks(chance, size, len(plan.acts)), strict=True))

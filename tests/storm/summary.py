@@ -50,7 +50,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.line(f"{database}: seeds {seeds}")
     for storm in storms:
         faults.update(storm["faults"])
-    terminalreporter.line(f"{total('kills')} kills, {total('runs')} runs, {total('bodies')} bodies")
+    terminalreporter.line(f"{total('kills')} kills; {total('runs')} runs, taken over {total('taken over')} times")
+    terminalreporter.line(f"{total('bodies')} bodies, of which {total('again')} ran again")
     terminalreporter.line(", ".join(f"{fault} {times}" for fault, times in sorted(faults.items())))
     if is_short_of_kills():
         terminalreporter.line(f"FAILED: fewer than {KILLS} kills", red=True)

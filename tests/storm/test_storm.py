@@ -66,17 +66,24 @@ def weather(plan: Plan, world: World, record_property: Callable[[str, object], N
     world.rage()
     evidence = gather(plan, world.crew, world.calm_down())
     kinds = Counter(case.workflow for case in evidence.cases)
-    bodies = sum(len(case.begins) for case in evidence.cases)
+    again = [len(case.begins) - len({(entry.key, entry.attempt) for entry in case.begins}) for case in evidence.cases]
     facts = {
-        "database": plan.database, "seed": plan.seed, "kills": len(world.killed), "runs": kinds.total(),
-        "bodies": bodies, "faults": dict(world.did), "ended by themselves": len(world.left_by_themselves),
-    }  # fmt: skip
+        "database": plan.database,
+        "seed": plan.seed,
+        "kills": len(world.killed),
+        "faults": dict(world.did),
+        "runs": kinds.total(),
+        "bodies": sum(len(case.begins) for case in evidence.cases),
+        "again": sum(again),
+        "taken over": sum(len(list(case.of(Kind.RUN_RECLAIMED))) for case in evidence.cases),
+    }
     record_property("storm", facts)
     print(facts, kinds)
     if found := broken(evidence):
         again = f"PERDURE_STORM_SEED={plan.seed}{' PERDURE_STORM=1' if STORM else ''}"
         pytest.fail("\n".join([f"broken with {again}:", *found, *told(evidence, found)]), pytrace=False)
     assert len(world.killed) >= 0.95 * plan.size.kills, "workers ended before they could be killed"
+    assert facts["taken over"], "nobody was killed while it held a run"
 
 
 def told(evidence: Evidence, found: list[str]) -> list[str]:

@@ -121,7 +121,7 @@ async def weigh(n: int, *, ctx: Ctx = INJECTED) -> bytes:
 
 
 def heavy(n: int) -> bytes:
-    return bytes([n % 256]) * (70_000 + n)
+    return bytes([n % 256]) * (400_000 + n)
 
 
 @step(retry=STURDY)

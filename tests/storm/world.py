@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from perdure import Engine
 from perdure.clock import SystemClock
 from perdure.errors import StoreError
 from perdure.model.records import Status
@@ -29,11 +30,13 @@ from tests.crash.procs import FAST, Announced, Crew, log_to
 from tests.servers.server import Server
 from tests.storm.clients import ask_everything
 from tests.storm.plan import Place, Plan
-from tests.storm.workflows import WORKFLOWS
+from tests.storm.workflows import WORKFLOWS, heavily
 
 PACE = 0.16
 """Seconds within which the next thing happens, on a machine that is not busy."""
-ROOM = "96m"
+ROOM = "192m"
+LOADS = 4
+"""Runs with much to write that are started when the disk is about to be full."""
 ENDING = 20.0
 """Seconds in which a worker that is asked to stop does."""
 
@@ -81,6 +84,11 @@ def labour(store: str, ledger: Ledger, place: Place) -> None:
         except StoreError as error:
             ledger.write("gave up", key=type(error).__name__)
             time.sleep(0.05)
+        except (OSError, MemoryError) as error:
+            if not place.is_poor:
+                raise
+            ledger.write("starved", key=type(error).__name__)
+            os._exit(1)
         else:
             ledger.write("left", key=",".join(left))
             return
@@ -176,6 +184,7 @@ class World:
         """Leave no room on the disk for a while."""
         if self.disk is None:
             return
+        asyncio.run(self._load())
         ballast = self.disk / "ballast"
         with ballast.open("wb", buffering=0) as file:
             block = 65_536
@@ -184,8 +193,12 @@ class World:
                     file.write(bytes(block))
                 except OSError:
                     block //= 2
-        time.sleep(0.1 + 0.5 * self.chance.random())
+        time.sleep(0.3 + 0.7 * self.chance.random())
         ballast.unlink()
+
+    async def _load(self) -> None:
+        async with Engine(self.crew.store).client() as client:
+            await client.enqueue_many(heavily, [self.chance.randrange(1000) for _ in range(LOADS)])
 
     def end_sessions(self) -> None:
         """Have the server end all its clients' sessions."""
