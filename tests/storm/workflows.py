@@ -78,7 +78,7 @@ def end(ctx: Ctx) -> None:
 @step(retry=STURDY)
 async def work(n: int, *, ctx: Ctx = INJECTED) -> int:
     begin(ctx)
-    await asyncio.sleep(0.002 * (n % 4))
+    await asyncio.sleep(0.01 * (n % 5))
     end(ctx)
     return 3 * n + 1
 
@@ -86,7 +86,7 @@ async def work(n: int, *, ctx: Ctx = INJECTED) -> int:
 @step(retry=STURDY)
 def grind(n: int, *, ctx: Ctx = INJECTED) -> int:
     begin(ctx)
-    time.sleep(0.002 * (n % 4))
+    time.sleep(0.01 * (n % 5))
     end(ctx)
     return 5 * n
 
@@ -142,7 +142,7 @@ async def narrate(n: int, *, ctx: Ctx = INJECTED) -> int:
         ctx.emit(i, "story")
         if i == n // 2:
             ctx.progress(i)
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.004)
     end(ctx)
     return n
 
@@ -150,7 +150,7 @@ async def narrate(n: int, *, ctx: Ctx = INJECTED) -> int:
 @step(at_most_once=True)
 async def only_once(n: int, *, ctx: Ctx = INJECTED) -> int:
     begin(ctx)
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.03)
     end(ctx)
     return n
 
@@ -164,7 +164,7 @@ async def refuse(n: int, *, ctx: Ctx = INJECTED) -> int:
 @step(retry=STURDY)
 async def take(thing: int, *, ctx: Ctx = INJECTED) -> int:
     begin(ctx)
-    await asyncio.sleep(0.004)
+    await asyncio.sleep(0.02)
     end(ctx)
     return thing
 
@@ -172,6 +172,7 @@ async def take(thing: int, *, ctx: Ctx = INJECTED) -> int:
 @step(retry=STURDY)
 async def give_back(thing: int, *, ctx: Ctx = INJECTED) -> int:
     begin(ctx)
+    await asyncio.sleep(0.02)
     end(ctx)
     return thing
 
@@ -185,6 +186,7 @@ async def cannot_give_back(thing: int, *, ctx: Ctx = INJECTED) -> None:
 @step(retry=STURDY)
 async def hear(failure: Failure, value: int, *, ctx: Ctx = INJECTED) -> str:
     begin(ctx)
+    await asyncio.sleep(0.02)
     end(ctx)
     return f"{value}: {failure.message}"
 

@@ -137,11 +137,21 @@ class World:
             timer.join()
 
     def kill(self) -> None:
-        """Kill a worker, most times one that works; another takes its place."""
+        """Kill a worker, most times one that has something to do; another takes its place."""
         post = self.chance.choice(self.posts)
-        if self.chance.random() < 0.8:
+        mood = self.chance.random()
+        if mood < 0.8:
             self._until_up([post])
+        if mood < 0.6 and (busy := self._busy()):
+            post = self.chance.choice(busy)
         self._replace(post, post.place)
+
+    def _busy(self) -> list[Post]:
+        """Where bodies have begun that have not ended."""
+        bodies: Counter[int] = Counter()
+        for entry in self.crew.ledger.entries():
+            bodies[entry.pid] += (entry.what == "begin") - (entry.what == "end")
+        return [post for post in self.posts if post.process.is_alive() and bodies[post.process.pid or 0] > 0]
 
     def _replace(self, post: Post, place: Place) -> None:
         process = post.process
