@@ -89,8 +89,8 @@ SHORT = {
     "postgres": Size(30, 1, {"stop": 1, "end_sessions": 2, "crash": 1, "kill_client": 3}, (60.0, 60.0)),
 }
 LONG = {
-    "sqlite": Size(312, 6, {"stop": 6, "fill_disk": 6, "kill_client": 12}, (120.0, 120.0)),
-    "postgres": Size(312, 6, {"stop": 6, "end_sessions": 10, "crash": 4, "kill_client": 12}, (120.0, 120.0)),
+    "sqlite": Size(312, 6, {"stop": 6, "fill_disk": 6, "kill_client": 12}, (300.0, 200.0)),
+    "postgres": Size(312, 6, {"stop": 6, "end_sessions": 10, "crash": 4, "kill_client": 12}, (300.0, 200.0)),
 }
 
 

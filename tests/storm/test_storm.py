@@ -34,7 +34,7 @@ def seeds(database: str) -> list[int]:
 
 
 @pytest.mark.only("sqlite")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds("sqlite"))
 def test_every_law_holds_in_a_storm_on_a_small_disk(
     tmp_path: Path, seed: int, record_property: Callable[[str, object], None]
@@ -48,7 +48,7 @@ def test_every_law_holds_in_a_storm_on_a_small_disk(
 
 
 @pytest.mark.only("postgres")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds("postgres"))
 def test_every_law_holds_in_a_storm_around_a_server(
     tmp_path: Path, seed: int, ground: Ground, record_property: Callable[[str, object], None]
