@@ -1,129 +1,27 @@
-"""A fleet of workers on a PostgreSQL server, and all that a conductor does to both: from a seed, to be done again."""
+"""What happens to fleets: runs that are asked for insistently, and what is to be seen of them when all is over."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import random
-import signal
-import threading
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from perdure import Engine
-from perdure.clock import SystemClock
 from perdure.errors import StoreError
 from perdure.model.records import Event, RunRow
 from perdure.store.open import open_store
 from perdure.verifying import verify_run
 from tests.crash import apps
-from tests.crash.ledger import PATIENCE, Entry, Ledger
-from tests.crash.procs import FAST, SLACK, Crew, audit_log, work
-from tests.servers.server import Server
+from tests.crash.ledger import PATIENCE, Entry
+from tests.crash.procs import FAST, SLACK, Crew, audit_log
 
 T = TypeVar("T")
 
-HOUR = 3_600_000_000
 STOPPED = 1.5 * (FAST["lease"] + FAST["heartbeat"])
 """Seconds for which a worker is stopped: its lease ends, and then the patience of whoever watches it."""
 THAWING = 1_000_000
 """µs after a stop in which a body may still begin that was about to when its process was stopped."""
-
-
-@dataclass
-class Place:
-    """One worker at a time, whose wall clock is wrong by so many hours."""
-
-    hours: int
-    process: BaseProcess
-    frozen: threading.Timer | None = None
-
-
-@dataclass
-class Conductor:
-    """Does to a fleet what happens to fleets."""
-
-    crew: Crew
-    server: Server
-    seed: int
-    options: dict[str, Any] = field(default_factory=dict)
-    killed: list[BaseProcess] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.chance = random.Random(self.seed)  # noqa: S311 - repeatable on purpose
-        self.timers: list[threading.Timer] = []
-
-    def man(self, *hours: int) -> None:
-        """Start a worker for each of these errors of its clock."""
-        self.places = [Place(one, self._worker(one)) for one in hours]
-
-    def _worker(self, hours: int) -> BaseProcess:
-        return self.crew.start(work_at_a_wrong_time, self.crew.store, self.crew.ledger, self.options, hours)
-
-    def perform(self, acts: list[str], entries: int) -> None:
-        """Do these things in some order, spread over the time in which the ledger gets so many entries."""
-        ledger = self.crew.ledger
-        self.chance.shuffle(acts)
-        for n, act in enumerate(acts, 1):
-            ledger.until(lambda said, n=n: len(said) >= entries * n / (len(acts) + 1))
-            time.sleep(self.chance.random() / 20)
-            getattr(self, act)()
-            ledger.write(act)
-        for timer in self.timers:
-            timer.join()
-
-    def kill(self) -> None:
-        """Kill a worker, and start another in its place."""
-        place = self.chance.choice(self.places)
-        self.killed.append(place.process)
-        place.process.kill()
-        place.process, place.frozen = self._worker(place.hours), None
-
-    def stop(self) -> None:
-        """Stop a worker until it has lost its lease."""
-        self._until_up()
-        place = self.chance.choice([one for one in self.places if one.frozen is None or not one.frozen.is_alive()])
-        pid = place.process.pid
-        assert pid is not None
-        self.crew.ledger.write("stopped", key=str(pid))
-        os.kill(pid, signal.SIGSTOP)
-        place.frozen = threading.Timer(STOPPED, self._go_on, [pid])
-        place.frozen.start()
-        self.timers.append(place.frozen)
-
-    def _go_on(self, pid: int) -> None:
-        self.crew.ledger.write("continued", key=str(pid))
-        with suppress(ProcessLookupError):  # killed while it was stopped
-            os.kill(pid, signal.SIGCONT)
-
-    def end_sessions(self) -> None:
-        """Have the server end all its clients' sessions."""
-        self._until_up()
-        self.server.terminate_backends()
-
-    def crash(self) -> None:
-        """Kill the server with all its processes, and start it again."""
-        self._until_up()
-        self.server.kill_hard()
-        self.server.start()
-
-    def _until_up(self) -> None:
-        """Wait for workers that are starting: they may give up if there is no server to be found."""
-        pids = {place.process.pid for place in self.places}
-        self.crew.ledger.until(lambda said: pids <= {entry.pid for entry in said if entry.what == "up"})
-
-
-def work_at_a_wrong_time(store: str, ledger: Ledger, options: dict[str, Any], hours: int) -> None:
-    """Be a worker on a machine whose wall clock is wrong by so many hours."""
-    right = SystemClock.now
-    SystemClock.now = lambda clock: right(clock) + hours * HOUR  # the one place where the time is read
-    work(store, ledger, options, 30.0, 5.0)
 
 
 def enqueue_each(crew: Crew, name: str, run_ids: list[str]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -40,27 +38,6 @@ def test_workers_share_a_store_without_a_failure_or_a_repeat(crew: Crew, workers
         assert "ERROR" not in crew.log(process), crew.log(process)
         process.terminate()
     assert [ended(process) for process in fleet] == [0] * workers
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_workers_are_killed_and_replaced_at_random_and_every_run_completes(crew: Crew) -> None:
-    # Killed ten times a second, an innocent run may well see five holders die in a row: hence the high cap.
-    chance = random.Random(7)  # noqa: S311 - repeatable on purpose
-    fleet = [crew.worker(up=False, concurrency=10, crash_cap=100) for _ in range(4)]
-    crew.enqueue("slow", 0, *RUNS[:200])
-    kills = 100 if STORM else 12
-    for n in range(kills):
-        crew.ledger.until_said("begin", 240 * (n + 1) // kills)
-        time.sleep(chance.random() / 20)
-        fleet.pop(chance.randrange(4)).kill()
-        fleet.append(crew.worker(up=False, concurrency=10, crash_cap=100))
-    rows = crew.all_ended(*RUNS[:200])
-    assert Counter(row.status for row in rows.values()) == {Status.COMPLETED: 200}
-    entries = crew.ledger.entries()
-    for run_id in RUNS[:200]:
-        audit(crew, run_id, entries)
-    print(f"{kills} kills, {len([e for e in entries if e.what == 'begin']) - 800} bodies ran again")
 
 
 @pytest.mark.slow
