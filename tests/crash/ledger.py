@@ -138,6 +138,15 @@ class Ledger:
 
     def entries(self, what: str | None = None, /, **fields: object) -> list[Entry]:
         """Everything said so far."""
+        found = self.since(0)
+        if what is not None:
+            fields["what"] = what
+        if not fields:
+            return found
+        return [entry for entry in found if all(getattr(entry, k) == v for k, v in fields.items())]
+
+    def since(self, number: int) -> list[Entry]:
+        """What was said after so many entries."""
         with Path(self.file).open("rb") as file:
             file.seek(self._read)
             for line in file:
@@ -145,12 +154,7 @@ class Ledger:
                     break  # it is being written
                 self._read += len(line)
                 self._entries.append(Entry(**json.loads(line)))
-        found = self._entries
-        if what is not None:
-            fields["what"] = what
-        if not fields:
-            return list(found)
-        return [entry for entry in found if all(getattr(entry, k) == v for k, v in fields.items())]
+        return self._entries[number:]
 
     def until(self, enough: Callable[[list[Entry]], object], timeout: float = PATIENCE) -> list[Entry]:
         """Wait until the entries satisfy a condition."""

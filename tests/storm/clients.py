@@ -68,10 +68,10 @@ class Client:
 
     async def _until(self, acts: int) -> None:
         while self.acts < acts:
-            entries = self.ledger.entries()
-            self.acts += sum(entry.what in ACTS for entry in entries[self._seen :])
-            self._seen = len(entries)
-            await asyncio.sleep(0.01)
+            news = self.ledger.since(self._seen)
+            self.acts += sum(entry.what in ACTS for entry in news)
+            self._seen += len(news)
+            await asyncio.sleep(0.03)
 
     async def _insist(self, asks: list[Ask], ask: Any) -> None:
         for one in asks:

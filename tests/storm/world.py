@@ -32,7 +32,7 @@ from tests.storm.clients import ask_everything
 from tests.storm.plan import Place, Plan
 from tests.storm.workflows import WORKFLOWS, heavily
 
-PACE = 0.16
+PACE = 0.12
 """Seconds within which the next thing happens, on a machine that is not busy."""
 ROOM = "192m"
 LOADS = 4
@@ -115,6 +115,9 @@ class World:
         self.left_by_themselves: list[int | None] = []
         self.timers: list[threading.Timer] = []
         self.did: Counter[str] = Counter()
+        self._seen = 0
+        self._up: set[int] = set()
+        self._bodies: Counter[int] = Counter()
 
     def _worker(self, place: Place) -> BaseProcess:
         return self.crew.start(labour, self.crew.store, self.crew.ledger, place)
@@ -148,10 +151,17 @@ class World:
 
     def _busy(self) -> list[Post]:
         """Where bodies have begun that have not ended."""
-        bodies: Counter[int] = Counter()
-        for entry in self.crew.ledger.entries():
-            bodies[entry.pid] += (entry.what == "begin") - (entry.what == "end")
-        return [post for post in self.posts if post.process.is_alive() and bodies[post.process.pid or 0] > 0]
+        self._look()
+        return [post for post in self.posts if post.process.is_alive() and self._bodies[post.process.pid or 0] > 0]
+
+    def _look(self) -> None:
+        """Take in what was said meanwhile."""
+        news = self.crew.ledger.since(self._seen)
+        self._seen += len(news)
+        for entry in news:
+            self._bodies[entry.pid] += (entry.what == "begin") - (entry.what == "end")
+            if entry.what == "up":
+                self._up.add(entry.pid)
 
     def _replace(self, post: Post, place: Place) -> None:
         process = post.process
@@ -225,10 +235,10 @@ class World:
         """Wait until these work, are stopped or have ended."""
         until = CLOCK.monotonic() + 5.0
         while CLOCK.monotonic() < until:
-            up = {entry.pid for entry in self.crew.ledger.entries("up")}
-            if all(post.process.pid in up or not post.process.is_alive() or post.frozen for post in posts):
+            self._look()
+            if all(post.process.pid in self._up or not post.process.is_alive() or post.frozen for post in posts):
                 return
-            time.sleep(0.005)
+            time.sleep(0.01)
 
     # -- the calm
 
