@@ -80,6 +80,8 @@ class ValueCodec:
                 # has. Its warnings are not needed: what they warn of does not compare equal.
                 data = typed[0](value, by_alias=False, round_trip=True, warnings=False)
                 written = data, typed[1](data)
+            except MemoryError:  # says nothing of the value: what is tried next would only hide it
+                raise
             except Exception:  # noqa: BLE001, S110 - serializers and validators are users' code; tags are tried next
                 pass
             else:
@@ -108,6 +110,8 @@ class ValueCodec:
             return loads_plain(data)
         try:
             return typed[1](data)
+        except MemoryError:  # says nothing of what is stored
+            raise
         except Exception as error:  # noqa: BLE001 - validators are users' code and may raise anything
             name = type_name(self.hint)
             raise Undecodable(
@@ -127,6 +131,8 @@ class ValueCodec:
         assert self._adapter is not None
         try:
             return self._adapter.validate_python(value)
+        except MemoryError:
+            raise
         except Exception as error:  # noqa: BLE001 - validators are users' code and may raise anything
             name = type_name(self.hint)
             raise InvalidValue(
@@ -167,6 +173,8 @@ class ValueCodec:
         except PydanticUserError as error:
             self._untyped = error.code not in {"class-not-fully-defined", "undefined-annotation"}
             return None
+        except MemoryError:  # there may be enough next time
+            raise
         except Exception:  # noqa: BLE001 - a class's own schema hooks
             self._untyped = True
             return None

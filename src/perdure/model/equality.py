@@ -42,6 +42,8 @@ def same(one: Any, other: Any, *, loose: bool = False) -> bool:
         if kind is type(other) and BaseModel in kind.__mro__:  # issubclass() is slow with its metaclass
             return one is other or _same_model(one, other, loose)
         return _same(one, other, loose)
+    except MemoryError:
+        raise
     except Exception:  # noqa: BLE001 - equality of users' classes; what cannot be compared is not known to be the same
         return False
 

@@ -68,7 +68,7 @@ def decode_failure(data: bytes) -> BaseException:
     """
     try:
         return _read(_node(data))
-    except Undecodable:
+    except (Undecodable, MemoryError):  # the latter says nothing of what is stored
         raise
     except Exception as error:
         raise _undecodable() from error

@@ -90,6 +90,8 @@ def dumps(value: object, at: str = "$") -> bytes:
         return write(pack(value)).encode()
     except Refusal as refusal:
         raise refusal.error(at) from None
+    except MemoryError:  # says nothing of the value
+        raise
     except Exception as error:
         # Users' properties, hashes and descriptors run while we look at their objects, and threads may change them.
         raise Refusal(value, f"cannot be read: {type(error).__name__}").error(at) from error

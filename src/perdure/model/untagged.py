@@ -53,7 +53,7 @@ def loads_plain(data: bytes) -> Any:
 def _read(decoder: json.JSONDecoder, data: bytes) -> Any:
     try:
         return decoder.decode(data.decode())
-    except Undecodable:
+    except (Undecodable, MemoryError):  # the latter says nothing of what is stored
         raise
     except Exception as error:
         raise Undecodable(f"stored value cannot be read: {error}", type="tagged JSON", advice=_ADVICE) from error

@@ -46,6 +46,8 @@ class UpcastingCodec(ValueCodec):
             unfit = error
         try:
             return self._validated(self._upcast(json.loads(data)))
+        except MemoryError:  # says nothing of what is stored
+            raise
         except Exception as error:
             # The function is users' code and may raise anything.
             raise Undecodable(

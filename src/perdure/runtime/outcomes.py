@@ -86,31 +86,33 @@ def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
     args = call.prepared.data
     if len(args) > LIMIT:
         args = step.arguments.condense(args)
+    payload, value = b"", None
+    if error is None:
+        try:
+            # Before anything is recorded: there may be no memory for it.
+            payload, value = ended.sealed or step.result.roundtrip(ended.value)
+        except NotSerializable as refused:
+            refused.add_note(f"result of step {key} of run {run.run_id}; its body has run and is not run again")
+            error = refused
     for name, data, size in ended.named:
         run.record(Kind.ARTIFACT_KEPT, key, payload=payloads.note(name=name, hash=data.hex(), size=size))
     if ended.artifacts and run.item is not None:
         run.item.artifacts = [*run.item.artifacts, *ended.artifacts]
     if error is None:
-        try:
-            payload, value = ended.sealed or step.result.roundtrip(ended.value)
-        except NotSerializable as refused:
-            refused.add_note(f"result of step {key} of run {run.run_id}; its body has run and is not run again")
-            error = refused
-        else:
-            codec, stored, artifact = payloads.pack(payload)
-            future = call.let_go()
-            run.record(
-                Kind.STEP_COMPLETED,
-                key,
-                attempt=attempt,
-                took=took,
-                codec=codec,
-                payload=stored,
-                args=args,
-                artifact=artifact,
-                now=now,
-            )
-            return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)
+        codec, stored, artifact = payloads.pack(payload)
+        future = call.let_go()
+        run.record(
+            Kind.STEP_COMPLETED,
+            key,
+            attempt=attempt,
+            took=took,
+            codec=codec,
+            payload=stored,
+            args=args,
+            artifact=artifact,
+            now=now,
+        )
+        return (future.settle_cancelled,) if call.cancelled else (future.set_result, value)
     aborting = call.cancelled or (run.verdict is not None and not is_misfit(run.verdict))
     aborted, ended.error = ended.aborted, None  # whose traceback leads back here
     if aborting and aborted:
