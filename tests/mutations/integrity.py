@@ -47,4 +47,14 @@ INTEGRITY = [
         "write = partial(write_ordered, write)", "pass",
         "model/test_arguments.py::test_a_long_set_is_the_same_argument_in_every_process",
     ),
+    Mutation(
+        "a lack of memory is no drift", "model/codec.py",
+        "except MemoryError:  # says nothing of what is stored", "except KeyError:",
+        "engine/test_short_of_memory.py::test_a_recorded_value_that_could_not_be_read_is_no_drift[sqlite]",
+    ),
+    Mutation(
+        "a lack of memory is no fault of a value", "model/codec.py",
+        "except MemoryError:  # says nothing of the value: what is tried next would only hide it", "except KeyError:",
+        "engine/test_short_of_memory.py::test_a_result_that_could_not_be_written_is_no_failure_of_the_step[sqlite]",
+    ),
 ]  # fmt: skip
