@@ -103,10 +103,22 @@ class Client:
         return (await client.enqueue(BY_NAME[ask.kind], given(ask), idempotency_key=ask.run)).run_id
 
     async def say(self, client: Engine, ask: Ask) -> str:
-        return str(await client.get(ask.run).signal(word, message(ask), idempotency_key=message(ask)))
+        handle = client.get(ask.run)
+        sent = await handle.signal(word, message(ask), idempotency_key=message(ask))
+        for before in self._said_before(ask):  # consumed or not: as one does who has not heard that it arrived
+            await handle.signal(word, message(before), idempotency_key=message(before))
+        return str(sent)
 
     async def pass_on(self, client: Engine, ask: Ask) -> str:
-        return str(await client.get(ask.run).signal(baton, ask.n, idempotency_key=str(ask.n)))
+        handle = client.get(ask.run)
+        sent = await handle.signal(baton, ask.n, idempotency_key=str(ask.n))
+        for before in self._said_before(ask):
+            await handle.signal(baton, before.n, idempotency_key=str(before.n))
+        return str(sent)
+
+    def _said_before(self, ask: Ask) -> list[Ask]:
+        asks = [one for one in self.plan.asks[self.name] if (one.what, one.run) == (ask.what, ask.run)]
+        return asks[: asks.index(ask)]
 
     async def cancel(self, client: Engine, ask: Ask) -> str:
         await client.get(ask.run).cancel("the storm's")

@@ -151,6 +151,7 @@ def _told(case: Case, seq: int) -> list[tuple[object, ...]]:
 LAWS = (
     laws.every_run_has_ended,
     laws.no_committed_step_begins_again,
+    laws.no_body_begins_before_its_cause_is_kept,
     laws.repeats_have_the_same_key_and_attempt,
     laws.only_holders_write_and_begin,
     laws.results_are_what_was_recorded,

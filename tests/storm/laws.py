@@ -6,6 +6,7 @@ runs have to do with others.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -47,6 +48,31 @@ def no_committed_step_begins_again(evidence: Evidence) -> Broken:
         for entry in case.begins:
             if done.get(entry.key, len(case.log)) < first.get(entry.pid, 0):
                 yield f"{case.row.run_id}: {entry.key} began in {entry.pid}, which claimed it when that was committed"
+
+
+STAGES = {
+    "mixed": ("work#1", "work#2|grind#1|flaky#1", "flaky#2", "twice#.*", "grind#2"),
+    "long_way": tuple(f"work#{n}" for n in range(1, 7)),
+    "telling": tuple(f"narrate#{n}" for n in range(1, 4)),
+    "trip": ("take#1", "take#2", "refuse#1"),
+    "cancelled": ("take#1", "take#2", "take#3", "idle#.*"),
+    "heavily": ("weigh#1", "weigh#2|weigh#3"),
+}
+"""Which steps' results others wait for: those of one stage are over when one of the next begins."""
+
+
+def no_body_begins_before_its_cause_is_kept(evidence: Evidence) -> Broken:
+    """A body that needs others' outcomes begins when these are kept: none of those begins again after it."""
+    for case in evidence.cases:
+        reached = 0
+        for entry in case.begins:
+            stages = STAGES.get(case.workflow, ())
+            stage = next((n for n, keys in enumerate(stages) if re.fullmatch(keys, entry.key)), None)
+            if stage is None or entry in evidence.overlapping:
+                continue
+            if stage < reached:
+                yield f"{case.row.run_id}: {entry.key} began again after what needs its outcome had begun"
+            reached = max(reached, stage)
 
 
 def repeats_have_the_same_key_and_attempt(evidence: Evidence) -> Broken:

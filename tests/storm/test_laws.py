@@ -121,6 +121,10 @@ def a_body_begins_twice_under_one_claim(evidence: Evidence) -> None:
     again(one(evidence, "mixed"), "work#1", at=0)
 
 
+def a_cause_is_done_again(evidence: Evidence) -> None:
+    again(one(evidence, "long_way"), "work#3", at=0)
+
+
 def an_attempt_is_counted_twice(evidence: Evidence) -> None:
     again(one(evidence, "errand"), "work#1", attempt=2, at=0)
 
@@ -298,6 +302,7 @@ BREAKS: dict[Doctor, str] = {
     a_committed_body_begins_later: "no_committed_step_begins_again",
     a_committed_body_begins_where_it_was_known: "no_committed_step_begins_again",
     a_body_begins_twice_under_one_claim: "no_committed_step_begins_again",
+    a_cause_is_done_again: "no_body_begins_before_its_cause_is_kept",
     an_attempt_is_counted_twice: "repeats_have_the_same_key_and_attempt",
     a_repeat_has_another_key: "repeats_have_the_same_key_and_attempt",
     an_older_epoch_writes: "only_holders_write_and_begin",
