@@ -160,6 +160,7 @@ LAWS = (
     laws.cancelled_runs_start_nothing,
     laws.what_is_pushed_is_undone_in_reverse,
     laws.streams_have_no_gap,
+    laws.queues_keep_their_limits,
     laws.what_is_stored_is_whole,
     signals_arrive_once_in_order,
     a_key_is_one_run,

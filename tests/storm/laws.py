@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 from perdure.model import payloads
 from perdure.model.records import Event, InboxKind, Kind, Status
+from tests.crash.ledger import Entry
 from tests.crash.procs import audit_log
 from tests.storm.evidence import HOLDERS, Case, Evidence, claims
 from tests.storm.oracle import fate
-from tests.storm.workflows import NAP, PAUSE
+from tests.storm.workflows import NAP, PAUSE, narrow
 
 Broken = Iterator[str]
 
@@ -264,6 +265,27 @@ def streams_have_no_gap(evidence: Evidence) -> Broken:
             follows = all(b in {a + 1, 0} for a, b in zip([-1, *values], values, strict=False))
             if not follows or values[-1] != case.input % 5 + 5:
                 yield f"{case.row.run_id}: {key} told {values}"
+
+
+def queues_keep_their_limits(evidence: Evidence) -> Broken:
+    """No more of a queue's runs have bodies under way than its limit says, but for those taken from the frozen."""
+    cases = [case for case in evidence.cases if case.workflow == "narrowly"]
+    lost = {case.row.run_id: [e.at for e in evidence.true(case) if e.kind == Kind.RUN_RECLAIMED] for case in cases}
+    under_way: dict[str, Entry] = {}
+    for entry in evidence.entries:
+        if entry.what in {"to be killed", "stopped"}:
+            under_way = {run: one for run, one in under_way.items() if one.pid != int(entry.key)}
+        elif entry.run in lost and entry.what == "end":
+            under_way.pop(entry.run, None)
+        elif entry.run in lost and entry.what == "begin" and entry not in evidence.overlapping:
+            under_way[entry.run] = entry
+            held = [
+                run
+                for run, one in under_way.items()
+                if not any(one.at - evidence.slack <= at <= entry.at + evidence.slack for at in lost[run])
+            ]
+            if len(held) > (narrow.concurrency or 0):
+                yield f"{entry.run}: {entry.key} began beside bodies of {held}"
 
 
 _REQUESTS = (InboxKind.CANCEL, InboxKind.PAUSE)

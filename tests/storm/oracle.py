@@ -116,6 +116,7 @@ RESULTS: dict[str, Callable[[Case], Any]] = {
     "errand": lambda case: work(case.input),
     "family": lambda case: [work(case.input + i) for i in (0, 1, 0, 1, 2)] + [case.input],
     "long_way": _long_way,
+    "narrowly": lambda case: work(work(case.input) % 100),
     "telling": lambda case: 3 * (case.input % 5 + 6),
     "heavily": _heavily,
     "splitting": lambda case: work(case.input + 1),

@@ -222,6 +222,11 @@ def a_stream_says_something_twice(evidence: Evidence) -> None:
     case.log.insert(at, case.log[at])
 
 
+def a_queue_is_too_wide(evidence: Evidence) -> None:
+    bodies = [entry for entry in evidence.entries if entry.run.startswith("narrowly") and entry.what == "begin"]
+    evidence.entries += [next(entry for entry in bodies if entry.run == run) for run in {entry.run for entry in bodies}]
+
+
 def a_hash_is_wrong(evidence: Evidence) -> None:
     evidence.damage.append("said by perdure verify")
 
@@ -322,6 +327,7 @@ BREAKS: dict[Doctor, str] = {
     nobody_hears_of_a_failure: "what_is_pushed_is_undone_in_reverse",
     a_stream_has_a_gap: "streams_have_no_gap",
     a_stream_says_something_twice: "streams_have_no_gap",
+    a_queue_is_too_wide: "queues_keep_their_limits",
     a_hash_is_wrong: "what_is_stored_is_whole",
     an_ended_run_has_news: "what_is_stored_is_whole",
     an_ended_run_is_held: "what_is_stored_is_whole",

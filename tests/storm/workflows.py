@@ -16,6 +16,7 @@ import perdure
 from perdure import (
     INJECTED,
     Failure,
+    Queue,
     Retry,
     RunContext,
     Signal,
@@ -51,6 +52,8 @@ WORDS = 4
 LIFE = 0.4
 """Seconds that a run with a deadline may take, and does not keep to."""
 
+narrow = Queue("narrow", concurrency=2)
+"""Where so many runs are executed at once, and no more."""
 word = Signal[str]("word")
 silence = Signal[str]("silence")
 """What nobody ever sends."""
@@ -363,6 +366,14 @@ async def heavily(n: int) -> str:
     return digest.hexdigest()
 
 
+@workflow(queue=narrow)
+async def narrowly(n: int) -> int:
+    """Takes its turn, and another one when it has slept."""
+    first = await work(n)
+    await sleep(PAUSE)
+    return await work(first % 100)
+
+
 @workflow
 async def splitting(n: int) -> int:
     return await work(await split.aio(n))
@@ -415,6 +426,6 @@ async def ticking(n: int, *, ctx: RunContext = INJECTED) -> str:
 
 WORKFLOWS: list[Workflow[Any, Any]] = [
     mixed, blocking, listening, errand, doomed, lingering, family, guardian, relay, trip, cancelled, overdue, stuck,
-    silent, long_way, telling, heavily, splitting, once, tardy, posting, posted, ticking,
+    silent, narrowly, long_way, telling, heavily, splitting, once, tardy, posting, posted, ticking,
 ]  # fmt: skip
 BY_NAME = {one.name: one for one in WORKFLOWS}

@@ -30,7 +30,7 @@ from tests.crash.procs import FAST, Announced, Crew, log_to
 from tests.servers.server import Server
 from tests.storm.clients import ask_everything
 from tests.storm.plan import Place, Plan
-from tests.storm.workflows import WORKFLOWS, heavily
+from tests.storm.workflows import WORKFLOWS, heavily, narrow
 
 PACE = 0.12
 """Seconds within which the next thing happens, on a machine that is not busy."""
@@ -76,7 +76,14 @@ def labour(store: str, ledger: Ledger, place: Place) -> None:
         SystemClock.now = lambda clock: right(clock) + int(place.astray * 1_000_000)
     while True:
         engine = Limited(
-            store, workflows=WORKFLOWS, tools=Tools(ledger), concurrency=30, threads=8, crash_cap=1_000_000, **FAST
+            store,
+            workflows=WORKFLOWS,
+            queues=[narrow],
+            tools=Tools(ledger),
+            concurrency=30,
+            threads=8,
+            crash_cap=1_000_000,
+            **FAST,
         )
         engine.ledger, engine.place = ledger, place
         try:
@@ -166,6 +173,7 @@ class World:
     def _replace(self, post: Post, place: Place) -> None:
         process = post.process
         if process.is_alive():
+            self.crew.ledger.write("to be killed", key=str(process.pid))
             process.kill()
             self.killed.append(process)
         else:
