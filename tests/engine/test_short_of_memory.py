@@ -23,12 +23,21 @@ go_on = Signal[None]("go on")
 def enough() -> None:
     short.clear()
     begun.clear()
+    lack[:] = [MemoryError]
+
+
+class Panic(BaseException):
+    """What comes out of an extension written in Rust that cannot go on; it is no ``Exception``."""
+
+
+lack: list[type[BaseException]] = [MemoryError]
+"""How that shows."""
 
 
 def need(what: str) -> None:
     if what in short:
         short.remove(what)
-        raise MemoryError
+        raise lack[0]
 
 
 class Large(BaseModel):
@@ -77,8 +86,13 @@ async def makes(n: int) -> int:
     return made.n
 
 
+HOW = pytest.mark.parametrize("how", [MemoryError, Panic])
+
+
+@HOW
 @in_loop
-async def test_a_result_that_could_not_be_written_is_no_failure_of_the_step(path):
+async def test_a_result_that_could_not_be_written_is_no_failure_of_the_step(path, how):
+    lack[:] = [how]
     short.add("returning")
     async with engine_at(path, makes) as engine:
         handle = await engine.enqueue(makes, 7, run_id="r")
@@ -90,8 +104,10 @@ async def test_a_result_that_could_not_be_written_is_no_failure_of_the_step(path
     assert kinds.count(Kind.ARTIFACT_KEPT) == 1
 
 
+@HOW
 @in_loop
-async def test_a_recorded_value_that_could_not_be_read_is_no_drift(path):
+async def test_a_recorded_value_that_could_not_be_read_is_no_drift(path, how):
+    lack[:] = [how]
     async with engine_at(path, makes) as engine:
         handle = await engine.enqueue(makes, 7, run_id="r")
         await in_status(engine, "r", Status.WAITING)

@@ -50,11 +50,16 @@ INTEGRITY = [
     Mutation(
         "a lack of memory is no drift", "model/codec.py",
         "except MemoryError:  # says nothing of what is stored", "except KeyError:",
-        "engine/test_short_of_memory.py::test_a_recorded_value_that_could_not_be_read_is_no_drift[sqlite]",
+        "engine/test_short_of_memory.py::test_a_recorded_value_that_could_not_be_read_is_no_drift[sqlite-MemoryError]",
+    ),
+    Mutation(
+        "what panics in an extension ends one execution", "runtime/run.py",
+        "except BaseException as error:  # noqa: BLE001 - told to the owner; what", "except Exception as error:  # what",
+        "engine/test_short_of_memory.py::test_a_recorded_value_that_could_not_be_read_is_no_drift[sqlite-Panic]",
     ),
     Mutation(
         "a lack of memory is no fault of a value", "model/codec.py",
         "except MemoryError:  # says nothing of the value: what is tried next would only hide it", "except KeyError:",
-        "engine/test_short_of_memory.py::test_a_result_that_could_not_be_written_is_no_failure_of_the_step[sqlite]",
+        "engine/test_short_of_memory.py::test_a_result_that_could_not_be_written_is_no_failure_of_the_step[sqlite-MemoryError]",
     ),
 ]  # fmt: skip

@@ -119,6 +119,7 @@ class World:
         self.posts = [Post(place, self._worker(place)) for place in plan.places]
         self.clients = {name: self._client(name) for name in plan.asks}
         self.killed: list[BaseProcess] = []
+        self.poor: set[int | None] = set()
         self.left_by_themselves: list[int | None] = []
         self.timers: list[threading.Timer] = []
         self.did: Counter[str] = Counter()
@@ -176,6 +177,8 @@ class World:
             self.crew.ledger.write("to be killed", key=str(process.pid))
             process.kill()
             self.killed.append(process)
+            if post.place.is_poor:
+                self.poor.add(process.pid)
         else:
             self.left_by_themselves.append(process.exitcode)
             assert post.place.is_poor, f"a worker ended that was not killed: {process.exitcode}"
@@ -274,7 +277,8 @@ class World:
         codes = set()
         for process in self.killed:
             process.join(ENDING)
-            codes.add(process.exitcode)
+            if process.pid not in self.poor:  # one that has to do with little may have been quicker to end
+                codes.add(process.exitcode)
         if not codes <= {-signal.SIGKILL}:
             trouble.append(f"who was killed ended with {codes}")
         return trouble

@@ -199,7 +199,9 @@ class Run:
                 do(*arguments)
             if self.root is not None or self.verdict is not None:
                 self._advance()
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told to the owner; an interrupt goes on
+        except (SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - told to the owner; what panics in an extension is no Exception
             self._broken(error)
         finally:
             self._advancing = False
@@ -211,7 +213,7 @@ class Run:
         self.first = self.loop.activate, callback, *arguments
         self.advance()
 
-    def _broken(self, error: Exception | KeyboardInterrupt) -> None:
+    def _broken(self, error: BaseException) -> None:
         """A fault of ours ends this execution, never the run or its neighbours; an interrupt goes on."""
         if not isinstance(error, (StoreError, KeyboardInterrupt)):
             logger.critical("run %s: internal error", self.run_id, exc_info=error)
