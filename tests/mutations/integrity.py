@@ -54,7 +54,7 @@ INTEGRITY = [
     ),
     Mutation(
         "what panics in an extension ends one execution", "runtime/run.py",
-        "except BaseException as error:  # noqa: BLE001 - told to the owner; what", "except Exception as error:  # what",
+        "except BaseException as error:  # noqa: BLE001 - told to the owner;", "except Exception as error:  #",
         "engine/test_short_of_memory.py::test_a_recorded_value_that_could_not_be_read_is_no_drift[sqlite-Panic]",
     ),
     Mutation(
