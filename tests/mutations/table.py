@@ -237,7 +237,7 @@ TABLE = [
     ),
     Mutation(
         "the live value is what the stored bytes decode to", _OUTCOMES,
-        "payload, value = step.result.roundtrip(ended.value)",
+        "payload, value = ended.sealed or step.result.roundtrip(ended.value)",
         "payload, value = step.result.roundtrip(ended.value)[0], ended.value",
         _PROMISES + "steps_and_workflow_share_no_object",
     ),
@@ -380,7 +380,7 @@ TABLE = [
     ),
     Mutation(
         "a worker holds one suspect at most", "store/sqlite/claims.py",
-        "if suspects and not _holds_suspect(cursor, worker_key):", "if suspects:",
+        "if not suspects or _holds_suspect(cursor, worker_key):", "if not suspects:",
         _suite("a_worker_is_given_one_suspect_at_a_time"),
     ),
     Mutation(
