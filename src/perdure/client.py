@@ -279,6 +279,11 @@ class Client(QueueClient, ScheduleClient):
         wanted = None if tags is None else valid_tags(tags)
         return Runs(self._ops, statuses(status), name, codeless=codeless, tags=wanted, changed=self._poke)
 
+    async def namespaces(self) -> list[str]:
+        """Return the namespaces of the store that any run, schedule or worker was ever in, by name; "" has no name."""
+        operations = self._ops
+        return await operations.call(operations.store.list_namespaces)
+
     def _handle(self, workflow: Workflow[Any, R] | None, row: RunRow | None, run_id: str = "") -> Handle[R]:
         if row is None:
             return Handle(run_id, workflow, self._home)

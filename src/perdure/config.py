@@ -1,4 +1,8 @@
-"""Where the store is when nobody says: ``PERDURE_STORE``, else ``.perdure`` beside the nearest project file."""
+"""Which store and which namespace are meant when nobody says.
+
+The store: ``PERDURE_STORE``, else ``.perdure`` beside the nearest project file.
+The namespace: ``PERDURE_NAMESPACE``, else the one without a name.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 from pathlib import Path
 
 VARIABLE = "PERDURE_STORE"
+NAMESPACE = "PERDURE_NAMESPACE"
 FOLDER = ".perdure"
 PROJECT_FILES = ("pyproject.toml", "perdure.toml")
 
@@ -24,3 +29,8 @@ def default_store(start: Path | None = None) -> str:
         if any((folder / name).is_file() for name in PROJECT_FILES):
             return str(folder / FOLDER) + os.sep
     return str(here / FOLDER) + os.sep
+
+
+def default_namespace() -> str:
+    """Return the namespace to use when none is named."""
+    return os.environ.get(NAMESPACE, "")

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.client import Client
 from perdure.clock import SystemClock
-from perdure.config import default_store
+from perdure.config import default_namespace, default_store
 from perdure.dispatch import Dispatch, check_hooks
 from perdure.errors import StoreGone, WrongState
+from perdure.model import ids
 from perdure.model.durations import seconds
 from perdure.operations import Operations
 from perdure.options import limits
@@ -70,7 +71,7 @@ class Engine(Client):
         on_drift: OnDrift = "block",
         hooks: Iterable[Hooks] = (),
         name: str = "",
-        namespace: str = "",
+        namespace: str | None = None,
         durability: Durability = "disk",
         clock: Clock | None = None,
         reached: Callable[[str], None] | None = None,
@@ -96,7 +97,8 @@ class Engine(Client):
                 recorded call had moved: "block" it, or "warn" and go on with what is recorded.
             hooks: who is told of what this engine has committed; see ``perdure.Hooks``.
             name: the worker's name in logs and lists; by default the host's name.
-            namespace: runs of other namespaces are not seen.
+            namespace: runs, schedules and ids of other namespaces are not seen, and their runs not executed. By default
+                ``PERDURE_NAMESPACE``, else the one without a name.
             durability: "disk" (committed means on disk) or "process" (it survives the process only).
             clock: where the time comes from; tests give one they can move.
             reached: told of each point of ``perdure.runtime.points`` as it is reached; for crash tests.
@@ -113,7 +115,8 @@ class Engine(Client):
         self._only_queues = None if only_queues is None else tuple(queues_of(only_queues))
         self._hooks = check_hooks(hooks)
         self._dispatch: Dispatch | None = None
-        self._name, self._namespace = name, namespace
+        self._name = name
+        self._namespace = default_namespace() if namespace is None else ids.valid_namespace(namespace)
         self._durability: Durability = durability
         self._clock: Clock = clock or SystemClock()
         self._takes_stores_clock = clock is None

@@ -45,6 +45,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
     *,
     run_id: str | None = None,
     store: str | Path | None = None,
+    namespace: str | None = None,
     tools: Any = None,
     deadline: Duration | datetime | None = None,
     retry_failed: bool = True,
@@ -67,6 +68,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
         value: its input.
         run_id: a stable name for this piece of work; without one, every call is a new run.
         store: where runs live; see ``Engine``.
+        namespace: see ``Engine``.
         tools: what steps find as ``ctx.tools``; see ``Engine``.
         deadline: how long the run may take, or an instant, if it is created by this call; see ``Engine.enqueue``.
         retry_failed: with False, the error of a run that failed before is raised again.
@@ -86,6 +88,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
         workflow,
         run_id,
         store,
+        namespace=namespace,
         tools=tools,
         lease=lease,
         heartbeat=heartbeat,
@@ -108,6 +111,7 @@ def run(  # noqa: PLR0913 - the options of a run
     *,
     run_id: str | None = None,
     store: str | Path | None = None,
+    namespace: str | None = None,
     tools: Any = None,
     deadline: Duration | datetime | None = None,
     retry_failed: bool = True,
@@ -131,6 +135,7 @@ def run(  # noqa: PLR0913 - the options of a run
         workflow,
         run_id,
         store,
+        namespace=namespace,
         tools=tools,
         lease=lease,
         heartbeat=heartbeat,

@@ -39,7 +39,7 @@ class EngineOptions(TypedDict, total=False):
     hooks: Iterable[Hooks]
     on_drift: OnDrift
     name: str
-    namespace: str
+    namespace: str | None
     durability: Durability
     clock: Clock | None
     reached: Callable[[str], None] | None
@@ -73,6 +73,7 @@ class HowOptions(TypedDict, total=False):
     """How a run is executed here and now."""
 
     tools: Any
+    namespace: str | None
     lease: Duration
     heartbeat: Duration
     durability: Durability

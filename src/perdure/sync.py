@@ -395,6 +395,10 @@ class Engine:
 
         return Runs(self._portal.call(runs()), self._portal)
 
+    def namespaces(self) -> list[str]:
+        """Return the namespaces of the store; see ``perdure.Engine.namespaces``."""
+        return self._portal.call(self._engine.namespaces())
+
     # -- queues
 
     def queues(self) -> list[QueueView]:

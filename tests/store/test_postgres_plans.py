@@ -45,7 +45,6 @@ INDEXES = [
     ("refused_ready", "runs_refused"),
     ("list_runs_of_status", "Index Scan Backward using runs_listed"),
     ("keys_of_routes", "Index Only Scan Backward using runs_routed"),
-    ("list_runs", "Index Scan Backward using runs_pkey"),
     ("list_children", "Index Scan Backward using runs_child"),
     ("urgent", "Index Scan using runs_ready"),
     ("urgent", "Index Scan using runs_refused"),

@@ -12,7 +12,7 @@ import click
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import all_runs, operate
-from perdure.cli.options import print_json
+from perdure.cli.options import namespace, print_json
 from perdure.cli.words import count
 from perdure.errors import PerdureError
 from perdure.model.records import Status
@@ -82,7 +82,7 @@ def chosen(status: tuple[str, ...], workflow: str | None, tag: tuple[str, ...]) 
             raise click.UsageError(f"--tag {one}: write --tag NAME=VALUE")
         pairs[name] = value
     statuses = tuple(Status[word.upper()] for word in status) or None
-    return Filter(statuses, workflow, tags=tuple(valid_tags(pairs).items()))
+    return Filter(statuses, workflow, namespace(), tags=tuple(valid_tags(pairs).items()))
 
 
 def is_one(run: str | None, where: Filter) -> bool:
@@ -91,7 +91,7 @@ def is_one(run: str | None, where: Filter) -> bool:
     Raises:
         UsageError: neither is asked for, or both.
     """
-    if (run is not None) == (where != Filter()):
+    if (run is not None) == (where != Filter(namespace=namespace())):
         raise click.UsageError("name a run, or say which ones with --status, --workflow or --tag")
     return run is not None
 

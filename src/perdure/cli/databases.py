@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from perdure.cli.exits import Exit
-from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
+from perdure.cli.options import database_option, debug_option, json_option, print_json, screen
 from perdure.cli.render import Column, Part
 from perdure.config import default_store
 from perdure.store.open import inspect_store, migration_script, open_store, store_name
@@ -22,7 +22,7 @@ def db() -> None:
 
 
 @db.command(epilog="Example: perdure db migrate --store postgresql://app@db/app")
-@store_option
+@database_option
 @debug_option
 def migrate(*, store: str | None) -> Exit:
     """Make the store, or bring its schema up to date.
@@ -39,7 +39,7 @@ def migrate(*, store: str | None) -> Exit:
 
 
 @db.command(epilog="Example: perdure db check || perdure db migrate")
-@store_option
+@database_option
 @json_option
 @debug_option
 def check(*, store: str | None, as_json: bool) -> Exit:
@@ -76,7 +76,7 @@ def check(*, store: str | None, as_json: bool) -> Exit:
 
 
 @db.command(epilog="Example: perdure db sql --store postgresql://app@db/app | psql postgresql://owner@db/app")
-@store_option
+@database_option
 @debug_option
 def sql(*, store: str | None) -> Exit:
     """Print the SQL that makes the store or brings it up to date.

@@ -36,6 +36,7 @@ COMMANDS = {
     "export": "perdure.cli.exports",
     "schedules": "perdure.cli.schedules",
     "queues": "perdure.cli.queues",
+    "namespaces": "perdure.cli.spaces",
     "db": "perdure.cli.databases",
 }
 """Every command, in the order of the help, and the module it is in; modules are loaded when they are needed."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
+from perdure.cli.options import namespace
 from perdure.clock import SystemClock
 from perdure.config import default_store
 from perdure.errors import RunNotFound, StoreUnreachable
@@ -67,10 +68,10 @@ def find_run(store: Store, run_id: str) -> RunRow:
     Raises:
         RunNotFound: no such run; the advice names similar ids.
     """
-    row = store.get_run(run_id)
+    row = store.get_run(run_id, namespace())
     if row is not None:
         return row
-    known = [run.run_id for run in store.list_runs(Filter(limit=LOOKED_THROUGH))]
+    known = [run.run_id for run in store.list_runs(Filter(namespace=namespace(), limit=LOOKED_THROUGH))]
     near = [one for one in known if one.startswith(run_id) or run_id in one][:3] or get_close_matches(
         run_id, known, n=3
     )
@@ -135,6 +136,6 @@ def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -
         return future
 
     async def main() -> T:
-        return await act(Operations(store, call, SystemClock()))
+        return await act(Operations(store, call, SystemClock(), namespace()))
 
     return asyncio.run(main())

@@ -12,12 +12,43 @@ import click
 from click.core import ParameterSource
 
 from perdure.cli.render import Screen
+from perdure.config import default_namespace
+from perdure.model.ids import valid_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_NAMESPACE = "perdure.namespace"
+
+
 def store_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--store`` and ``--namespace``; what the second says is found with ``namespace()``."""
+    return database_option(
+        click.option(
+            "--namespace",
+            metavar="NAME",
+            default=None,
+            expose_value=False,
+            callback=_named,
+            help="Only what is in this namespace.  [env: PERDURE_NAMESPACE]",
+        )(command)
+    )
+
+
+def _named(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.meta[_NAMESPACE] = valid_namespace(value)
+
+
+def namespace() -> str:
+    """Return the namespace that the command is for."""
+    ctx = click.get_current_context(silent=True)
+    named: str | None = None if ctx is None else ctx.meta.get(_NAMESPACE)
+    return default_namespace() if named is None else named
+
+
+def database_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--store``."""
     return click.option(
         "--store",

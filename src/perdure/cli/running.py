@@ -15,7 +15,7 @@ from perdure import describe
 from perdure.cli.exits import Exit
 from perdure.cli.loading import load, load_workflow, read_input
 from perdure.cli.main import say
-from perdure.cli.options import debug_option, json_option, print_json, store_option
+from perdure.cli.options import debug_option, json_option, namespace, print_json, store_option
 from perdure.clock import SystemClock
 from perdure.errors import DefinitionError, NotSerializable, PerdureError, RunConflict, StoreError
 from perdure.here import Here
@@ -53,7 +53,9 @@ def run(
     try:
         result = asyncio.run(
             _interruptible(
-                Here(definition, run_id, store or None, tools=made).result(value, retry_failed=True, announced=False),
+                Here(definition, run_id, store or None, namespace=namespace(), tools=made).result(
+                    value, retry_failed=True, announced=False
+                ),
                 run_id,
             )
         )

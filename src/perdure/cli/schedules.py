@@ -10,7 +10,15 @@ from perdure import describe
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, live_workers, operate
-from perdure.cli.options import debug_option, json_option, named_store, print_json, screen, store_option
+from perdure.cli.options import (
+    debug_option,
+    json_option,
+    named_store,
+    namespace,
+    print_json,
+    screen,
+    store_option,
+)
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, compact, count, day_and_time, span
 from perdure.model.schedules import MANY
@@ -126,7 +134,7 @@ def trigger(key: str, *, store: str | None, as_json: bool) -> Exit:
     with existing_store(named_store(store)) as opened:
         row, run_id = operate(opened, lambda operations: Scheduling(operations).trigger(key))
         workers = live_workers(opened)
-        run = opened.get_run(run_id)
+        run = opened.get_run(run_id, namespace())
     if as_json:
         print_json(None if run is None else describe.row(run))
     else:
@@ -172,7 +180,7 @@ def _list(store: str | None, *, as_json: bool) -> Exit:
 
 def _all(store: Store) -> Iterator[ScheduleRow]:
     after = ""
-    while page := store.list_schedules("", after):
+    while page := store.list_schedules(namespace(), after):
         yield from page
         after = page[-1].key
 

@@ -11,7 +11,7 @@ from perdure.cli.choosing import do_to_many, is_one, many_options
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, live_workers, operate, take_back
-from perdure.cli.options import debug_option, json_option, print_json, store_option
+from perdure.cli.options import debug_option, json_option, namespace, print_json, store_option
 from perdure.model.records import Status
 from perdure.operations import CANCELLABLE
 from perdure.operations.signalling import send
@@ -40,7 +40,7 @@ def signal(
     It is kept until the run waits for it, whether or not the run is executing anywhere.
     """
     rest = list(names)
-    run = rest.pop(0) if where == Filter() else None
+    run = rest.pop(0) if where == Filter(namespace=namespace()) else None
     if not rest or len(rest) > 2:  # noqa: PLR2004 - name and value
         raise click.UsageError("write: perdure signal [RUN] SIGNAL [VALUE]; a value with spaces goes in quotes")
     what = message(rest[0], _value(rest[1]) if len(rest) > 1 else None, key)

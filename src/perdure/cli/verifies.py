@@ -6,7 +6,7 @@ import click
 
 from perdure.cli.exits import Exit
 from perdure.cli.opening import all_runs, existing_store, find_run
-from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
+from perdure.cli.options import debug_option, json_option, namespace, print_json, screen, store_option
 from perdure.cli.render import Column, Part
 from perdure.cli.words import count
 from perdure.store.protocol import Filter
@@ -27,7 +27,9 @@ def verify(run: str | None, *, store: str | None, as_json: bool) -> Exit:
     artifacts: for one run, or for all. Exits with 1 and a list if anything is wrong.
     """
     with existing_store(store) as opened:
-        rows = all_runs(opened, Filter(limit=500)) if run is None else iter([find_run(opened, run)])
+        rows = (
+            all_runs(opened, Filter(namespace=namespace(), limit=500)) if run is None else iter([find_run(opened, run)])
+        )
         damage, events, looked_at = [], 0, 0
         for row in rows:
             found = verify_run(opened, row)

@@ -13,7 +13,7 @@ import click
 from perdure.cli.exits import Exit
 from perdure.cli.loading import load, load_engine
 from perdure.cli.main import say
-from perdure.cli.options import debug_option, store_option
+from perdure.cli.options import debug_option, namespace, store_option
 from perdure.cli.words import count
 from perdure.config import default_store
 from perdure.engine import Engine
@@ -70,6 +70,7 @@ def worker(  # noqa: PLR0913 - its options
         engine = Engine(
             target,
             workflows=workflows,
+            namespace=namespace(),
             tools=None if tools is None else load(tools),
             concurrency=concurrency,
             lease=lease,

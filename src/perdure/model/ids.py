@@ -87,6 +87,15 @@ def valid_name(name: object, what: str = "name") -> str:
     return text
 
 
+def valid_namespace(name: object) -> str:
+    """Return the name of a namespace if it can be one; the empty text names the one that has no name.
+
+    Raises:
+        DefinitionError: as for ``valid_run_id``.
+    """
+    return "" if name == "" else valid_run_id(name, "namespace")
+
+
 def valid_run_id(value: object, what: str = "run id") -> str:
     """Return a run id (or an idempotency key of one) if it can be one.
 

@@ -402,6 +402,10 @@ class Store(Protocol):
         """Newest first; page by the last row's key."""
         ...
 
+    def list_namespaces(self) -> list[str]:
+        """The namespaces that any run, schedule or worker was ever in, by name."""
+        ...
+
     def get_artifact(self, digest: bytes) -> bytes | None:
         """An artifact's bytes."""
         ...

@@ -23,7 +23,8 @@ RUNS, EVENTS = 10, 60
 
 def tell(store: Store) -> str:
     """Return the runs, oldest first, with their events."""
-    rows = sorted(store.list_runs(Filter(limit=1000)), key=lambda row: row.run_key)
+    found = (store.list_runs(Filter(namespace=name, limit=1000)) for name in store.list_namespaces())
+    rows = sorted((row for page in found for row in page), key=lambda row: row.run_key)
     lines = [line for row in rows[:RUNS] for line in _run(store, row)]
     if len(rows) > RUNS:
         lines.append(f"and {len(rows) - RUNS} more runs")

@@ -75,13 +75,18 @@ def list_runs(session: Session, where: Filter) -> list[RunRow]:
         listed = None if routes is None else bigints(routes)
         for status in dict.fromkeys(where.status):
             pages += session.fetch("list_runs_of_status", *common, int(status), listed)
-    elif routes is not None:
+    else:  # through the routes of the namespace, so that no row of another one is read
+        if routes is None:
+            routes = [route for (route,) in session.fetch("list_routes", where.namespace, None)]
         newest = session.fetch("keys_of_routes", bigints(routes), below, where.limit)
         pages += session.fetch("get_runs", bigints([key for (key,) in newest]))
-    else:
-        pages += session.fetch("list_runs", *common)
     pages.sort(key=lambda row: row[0], reverse=True)
     return [rows.run_row(row) for row in pages[: where.limit]]
+
+
+def list_namespaces(session: Session) -> list[str]:
+    """Every namespace there is."""
+    return [name for (name,) in session.fetch("list_namespaces")]
 
 
 def get_artifact(session: Session, digest: bytes) -> bytes | None:

@@ -417,6 +417,10 @@ class PostgresStore:
         """Newest first; page by the last row's key."""
         return self._reader.read(lambda session: reading.list_runs(session, where))
 
+    def list_namespaces(self) -> list[str]:
+        """The namespaces that any run, schedule or worker was ever in, by name."""
+        return self._reader.read(reading.list_namespaces)
+
     def get_artifact(self, digest: bytes) -> bytes | None:
         """An artifact's bytes."""
         return self._reader.read(lambda session: reading.get_artifact(session, digest))

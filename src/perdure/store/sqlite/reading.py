@@ -89,14 +89,19 @@ def list_runs(cursor: apsw.Cursor, where: Filter) -> list[RunRow]:
         listed = None if routes is None else json_list(routes)
         for status in dict.fromkeys(where.status):
             pages += fetch(cursor, QUERIES["list_runs_of_status"], (*common, int(status), listed))
-    elif routes is not None:
+    else:  # through the routes of the namespace, so that no row of another one is read
+        if routes is None:
+            routes = [route for (route,) in fetch(cursor, QUERIES["list_routes"], (where.namespace, None))]
         keys = chain.from_iterable(fetch(cursor, QUERIES["keys_of_route"], (one, below, where.limit)) for one in routes)
         newest = nlargest(where.limit, (key for (key,) in keys))
         pages += fetch(cursor, QUERIES["get_runs"], (json_list(newest),))
-    else:
-        pages += fetch(cursor, QUERIES["list_runs"], common)
     pages.sort(key=lambda row: row[0], reverse=True)
     return [rows.run_row(row) for row in pages[: where.limit]]
+
+
+def list_namespaces(cursor: apsw.Cursor) -> list[str]:
+    """Every namespace there is."""
+    return [name for (name,) in fetch(cursor, QUERIES["list_namespaces"])]
 
 
 def get_artifact(cursor: apsw.Cursor, digest: bytes) -> bytes | None:

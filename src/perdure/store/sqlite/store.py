@@ -403,6 +403,11 @@ class SqliteStore:
         with self._reader as cursor:
             return reading.list_runs(cursor, where)
 
+    def list_namespaces(self) -> list[str]:
+        """The namespaces that any run, schedule or worker was ever in, by name."""
+        with self._reader as cursor:
+            return reading.list_namespaces(cursor)
+
     def get_artifact(self, digest: bytes) -> bytes | None:
         """An artifact's bytes."""
         with self._reader as cursor:

@@ -86,19 +86,16 @@ SELECT * FROM {schema}.run_rows WHERE namespace = $1 AND run_id = $2;
 -- Runs by their keys.
 SELECT * FROM {schema}.run_rows WHERE run_key = ANY ($1::bigint[]);
 
--- name: list_runs
--- Runs of a namespace, newest first, below the cursor: by key (hence IS TRUE), since an index by name would sort.
-SELECT * FROM {schema}.run_rows WHERE run_key < $1 AND (namespace = $2) IS TRUE ORDER BY run_key DESC LIMIT $3;
-
 -- name: list_runs_of_status
--- The same with one status, and of some routes if any are given.
+-- Runs of a namespace with one status, newest first, below the cursor: by key (hence IS TRUE), since an index by name would
+-- sort; of some routes if any are given.
 SELECT * FROM {schema}.run_rows
 WHERE status = $4 AND run_key < $1 AND (namespace = $2) IS TRUE
   AND ($5::bigint[] IS NULL OR (route = ANY ($5::bigint[])) IS TRUE)
 ORDER BY run_key DESC LIMIT $3;
 
 -- name: keys_of_routes
--- The keys of the same of some routes, with any status, so that no row is read that other routes have newer ones than.
+-- The keys of runs of some routes, with any status, newest first, so that no row is read that other routes have newer ones than.
 SELECT one.run_key FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
   SELECT r.run_key FROM {schema}.runs r WHERE r.route = k.route AND r.run_key < $2 ORDER BY r.run_key DESC LIMIT $3) one
 ORDER BY one.run_key DESC LIMIT $3;
@@ -120,5 +117,9 @@ SELECT parent_key, run_id FROM {schema}.runs WHERE run_key = $1 AND parent_key I
 UPDATE {schema}.runs SET run_id = $2, idem = NULL, parent_key = NULL WHERE run_key = $1;
 
 -- name: list_routes
--- The routes of a workflow in a namespace.
-SELECT route FROM {schema}.routes WHERE namespace = $1 AND workflow = $2;
+-- The routes of a namespace, or of one workflow in it.
+SELECT route FROM {schema}.routes WHERE namespace = $1 AND ($2::text IS NULL OR workflow = $2);
+
+-- name: list_namespaces
+-- The namespaces that any run, schedule or worker was ever in.
+SELECT DISTINCT namespace FROM {schema}.routes ORDER BY namespace;
