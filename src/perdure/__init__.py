@@ -26,8 +26,9 @@ from perdure.hooks import Hooks, Notice, WorkerNotice
 from perdure.model.failures import Failure
 from perdure.model.hints import volatile
 from perdure.model.records import Status
+from perdure.model.retention import Retention
 from perdure.model.retry import Retry
-from perdure.operations import Runs, Tally
+from perdure.operations import Pruned, Runs, Tally
 from perdure.patches import patched
 from perdure.queueing import QueueView
 from perdure.queues import Queue, Rate
@@ -48,9 +49,11 @@ __all__ = [
     "Notice",
     "OccurrenceView",
     "PerdureError",
+    "Pruned",
     "Queue",
     "QueueView",
     "Rate",
+    "Retention",
     "Retry",
     "RetryAfter",
     "RunContext",

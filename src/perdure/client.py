@@ -10,7 +10,7 @@ from perdure.errors import DefinitionError, RunConflict, UnknownWorkflow
 from perdure.handle import Handle
 from perdure.model.records import Status
 from perdure.model.starting import valid_tags
-from perdure.operations import Operations, Runs, Start, check_distinct
+from perdure.operations import Operations, Pruned, Runs, Start, check_distinct, chosen, prune
 from perdure.options import statuses
 from perdure.queueing import QueueClient
 from perdure.schedules import ScheduleClient
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from perdure.model.durations import Duration
     from perdure.model.records import RunRow
+    from perdure.model.retention import Retention
     from perdure.options import EnqueueOptions, RunOptions
     from perdure.queues import Queue
     from perdure.runtime.worker import Worker
@@ -40,6 +41,7 @@ class Client(QueueClient, ScheduleClient):
     _home: Home
     _worker: Worker | None
     _definitions: Mapping[tuple[str, str], Workflow[Any, Any]]  # pyright: ignore[reportUninitializedInstanceVariable]
+    _retention: Retention | None  # pyright: ignore[reportUninitializedInstanceVariable]
     _only: bool  # pyright: ignore[reportUninitializedInstanceVariable]
 
     @property
@@ -99,6 +101,7 @@ class Client(QueueClient, ScheduleClient):
 
         Raises:
             RunConflict: the id or key is taken by another workflow or another input.
+            RunPurged: it was that of a run which has been purged.
             NotSerializable: the input cannot be stored exactly.
             DefinitionError: an option is wrong.
         """
@@ -155,6 +158,7 @@ class Client(QueueClient, ScheduleClient):
 
         Raises:
             RunConflict: an id is taken by another workflow or another input; the others are created all the same.
+            RunPurged: an id was that of a run which has been purged; likewise.
             NotSerializable: an input cannot be stored exactly; then none was created.
             DefinitionError: an option is wrong, or an id is given twice with different inputs; then none was created.
         """
@@ -202,6 +206,7 @@ class Client(QueueClient, ScheduleClient):
 
         Raises:
             RunConflict: the id is taken by another workflow or another input.
+            RunPurged: it was that of a run which has been purged.
             RunCancelled, RunBlocked: the run is in that state; it needs ``resume``.
             DriftError, IntegrityError: what is recorded does not fit the code, or is damaged.
             RunFailed: it failed with an exception that cannot be rebuilt; others are raised as themselves.
@@ -278,6 +283,44 @@ class Client(QueueClient, ScheduleClient):
             raise DefinitionError(f"{name!r} is no workflow and no name of one", advice="give either")
         wanted = None if tags is None else valid_tags(tags)
         return Runs(self._ops, statuses(status), name, codeless=codeless, tags=wanted, changed=self._poke)
+
+    async def prune(
+        self,
+        *,
+        older_than: Duration | None = None,
+        status: Iterable[Status | str] | Status | str | None = None,
+        workflow: Workflow[Any, Any] | str | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Purge runs that ended long ago: nobody finds them any more, and all that they have left behind is deleted.
+
+        Their ids and idempotency keys stay refused, for as long as the engine's retention says. Only what has ended is
+        purged; and a child is kept until its parent has completed, or is purged itself.
+
+        Args:
+            older_than: since when they have ended; by default, what the engine's retention says.
+            status: only runs that have ended so; by default, however they have.
+            workflow: only runs of this workflow, or its name.
+            limit: at most so many.
+            dry_run: only count them.
+
+        Raises:
+            DefinitionError: an option is wrong; or neither ``older_than`` nor a retention says which runs are old.
+            StoreError: the store has failed; what was done stays.
+        """
+        operations, retention = self._ops, self._retention
+        name = workflow.name if isinstance(workflow, Workflow) else workflow
+        if older_than is not None:
+            rules = chosen(operations, older_than, statuses(status), name)
+        elif retention is None or status is not None or name is not None:
+            raise DefinitionError(
+                "nobody says how old the runs must be that are purged",
+                advice='say older_than="30d", or give the engine a retention and let that say all',
+            )
+        else:
+            rules = retention.rules(operations.store.now(), operations.namespace)
+        return await prune(operations, rules, limit=limit, retention=retention, dry_run=dry_run)
 
     async def namespaces(self) -> list[str]:
         """Return the namespaces of the store that any run, schedule or worker was ever in, by name; "" has no name."""

@@ -20,7 +20,7 @@ from perdure.errors import StoreGone, WrongState
 from perdure.model import ids
 from perdure.model.durations import seconds
 from perdure.operations import Operations
-from perdure.options import limits
+from perdure.options import check_retention, limits
 from perdure.queues import queues_of
 from perdure.runtime.journal import Journal
 from perdure.runtime.watch import Watch
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from perdure.hooks import Hooks
     from perdure.model.clock import Clock
     from perdure.model.durations import Duration
+    from perdure.model.retention import Retention
     from perdure.queues import Queue
     from perdure.runtime.host import OnDrift
     from perdure.runtime.run import Run
@@ -70,6 +71,7 @@ class Engine(Client):
         crash_cap: int = 5,
         on_drift: OnDrift = "block",
         hooks: Iterable[Hooks] = (),
+        retention: Retention | None = None,
         name: str = "",
         namespace: str | None = None,
         durability: Durability = "disk",
@@ -95,6 +97,8 @@ class Engine(Client):
             crash_cap: a run whose workers died so often without progress is blocked.
             on_drift: what becomes of a run whose code calls a step with other arguments than are recorded, or as if a
                 recorded call had moved: "block" it, or "warn" and go on with what is recorded.
+            retention: how long runs are kept once they have ended; by default for ever. One of the started engines of a
+                namespace sees to it, by what it was given itself: give all of them the same.
             hooks: who is told of what this engine has committed; see ``perdure.Hooks``.
             name: the worker's name in logs and lists; by default the host's name.
             namespace: runs, schedules and ids of other namespaces are not seen, and their runs not executed. By default
@@ -114,6 +118,7 @@ class Engine(Client):
         self._queues = queues_of(queues)
         self._only_queues = None if only_queues is None else tuple(queues_of(only_queues))
         self._hooks = check_hooks(hooks)
+        self._retention = check_retention(retention)
         self._dispatch: Dispatch | None = None
         self._name = name
         self._namespace = default_namespace() if namespace is None else ids.valid_namespace(namespace)
@@ -175,6 +180,7 @@ class Engine(Client):
                 queues=tuple(self._queues),
                 only_queues=self._only_queues,
                 only=self._only,
+                retention=self._retention,
                 ended=self._home.waiting.ended,
                 reached=self._reached,
             )

@@ -151,6 +151,15 @@ class RunNotFound(PerdureError):
     code = "run_not_found"
 
 
+class RunPurged(RunNotFound):
+    """The run of this id has ended and was purged, and its id is not used again.
+
+    Fields: run_id, status (how it had ended), ended_at, purged_at (aware datetimes).
+    """
+
+    code = "run_purged"
+
+
 class ScheduleNotFound(PerdureError):
     """No schedule of this key in the store; fields: key."""
 

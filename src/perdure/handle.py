@@ -116,6 +116,7 @@ class Handle(Generic[R]):
 
         Raises:
             RunNotFound: no such run.
+            RunPurged: it has ended and was purged since.
             TimeoutError: it has not ended in time.
             RunCancelled, RunBlocked, RunFailed: it ended so; a workflow's own exception is raised as itself.
         """
@@ -219,6 +220,7 @@ class Handle(Generic[R]):
             StepNotFound: the run has not come to such a step; the error names those it has come to.
             WrongState: the run was cancelled, and had begun to undo what it had done before it came to that step.
             RunConflict: the fork's id is taken by another run.
+            RunPurged: this run, or one that had the fork's id, has been purged.
             IntegrityError: what is to be copied is damaged.
         """
         home = self._home
@@ -305,5 +307,7 @@ class Handle(Generic[R]):
                 after = page[-1].seq
                 yield page
             if not follow or row.status.terminal:
+                if after < row.seq:  # it was purged meanwhile
+                    await operations.row_of(run_key, self.run_id)
                 return
             await waiting.change(seen)

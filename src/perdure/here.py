@@ -80,6 +80,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
 
     Raises:
         RunConflict: the id is taken by another workflow, another version of it, or another input.
+        RunPurged: it was that of a run which has ended and been purged.
         RunCancelled, RunBlocked: the run is in that state; it needs ``resume``.
         DriftError, IntegrityError: what is recorded does not fit the code, or is damaged; nothing was run.
         RunFailed: it failed with an exception that cannot be rebuilt; others are raised as themselves.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from perdure.errors import DefinitionError
 from perdure.model.durations import seconds
 from perdure.model.records import Status
+from perdure.model.retention import Retention
 from perdure.runtime.worker import Limits
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class EngineOptions(TypedDict, total=False):
     threads: int
     crash_cap: int
     hooks: Iterable[Hooks]
+    retention: Retention | None
     on_drift: OnDrift
     name: str
     namespace: str | None
@@ -113,6 +115,19 @@ def limits(
     return Limits(concurrency, lease_s, heartbeat_s, threads, crash_cap, on_drift)
 
 
+def check_retention(retention: Retention | None) -> Retention | None:
+    """Return a retention as it is.
+
+    Raises:
+        DefinitionError: it is none.
+    """
+    if retention is not None and not isinstance(retention, Retention):
+        raise DefinitionError(
+            f"{retention!r} is no retention", advice='write retention=perdure.Retention(completed="30d", failed="90d")'
+        )
+    return retention
+
+
 def statuses(given: Iterable[Status | str] | Status | str | None) -> list[Status] | None:
     """Return statuses given in one of the ways users may write them.
 
@@ -132,4 +147,13 @@ def statuses(given: Iterable[Status | str] | Status | str | None) -> list[Status
     return found
 
 
-__all__ = ["EngineOptions", "EnqueueOptions", "HereOptions", "HowOptions", "RunOptions", "limits", "statuses"]
+__all__ = [
+    "EngineOptions",
+    "EnqueueOptions",
+    "HereOptions",
+    "HowOptions",
+    "RunOptions",
+    "check_retention",
+    "limits",
+    "statuses",
+]

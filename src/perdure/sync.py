@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from perdure.model.durations import Duration
     from perdure.model.history import RunView
     from perdure.model.records import Event, RunRow, Status
+    from perdure.operations import Pruned, Tally
     from perdure.operations import Runs as AsyncRuns
-    from perdure.operations import Tally
     from perdure.options import EngineOptions, EnqueueOptions, RunOptions
     from perdure.protocols import Fiber
     from perdure.queueing import QueueView
@@ -394,6 +394,21 @@ class Engine:
             return self._engine.runs(status=status, workflow=workflow, tags=tags, codeless=codeless)
 
         return Runs(self._portal.call(runs()), self._portal)
+
+    def prune(
+        self,
+        *,
+        older_than: Duration | None = None,
+        status: Iterable[Status | str] | Status | str | None = None,
+        workflow: Workflow[Any, Any] | str | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Purge runs that ended long ago; see ``perdure.Engine.prune``."""
+        pruning = self._engine.prune(
+            older_than=older_than, status=status, workflow=workflow, limit=limit, dry_run=dry_run
+        )
+        return self._portal.call(pruning)
 
     def namespaces(self) -> list[str]:
         """Return the namespaces of the store; see ``perdure.Engine.namespaces``."""

@@ -48,7 +48,9 @@ def verify_run(store: Store, row: RunRow) -> Verified:
     while True:
         found = _verify(store, row)
         again = store.get_runs([row.run_key])
-        if not found.damage or not again or (again[0].seq, again[0].epoch) == (row.seq, row.epoch):
+        if not again:
+            return Verified(row.run_id, found.events, [])  # purged while it was looked at
+        if not found.damage or (again[0].seq, again[0].epoch) == (row.seq, row.epoch):
             return found
         row = again[0]  # it went on while it was looked at: what seemed wrong may only have been new
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import EngineNotOpen, WrongState
@@ -181,7 +182,7 @@ class Waiters:
             if self._fault is not None:
                 raise self._fault
             if not self._executes(run_key):
-                row = (await operations.call(lambda: operations.store.get_runs([run_key])))[0]
+                row = await operations.row_of(run_key, handle.run_id)
                 if not future.done() and (row.status.terminal or row.status is Status.BLOCKED):
                     return await operations.result(row, workflow)
             run = await future
@@ -190,7 +191,7 @@ class Waiters:
         if run is not None:
             assert run.leaving is not None
             return operations.outcome(run.row, run.leaving, workflow)
-        row = (await operations.call(lambda: operations.store.get_runs([run_key])))[0]
+        row = await operations.row_of(run_key, handle.run_id)
         if not (row.status.terminal or row.status is Status.BLOCKED):
             raise WentOn
         return await operations.result(row, workflow)
@@ -261,9 +262,9 @@ class Waiters:
             self._checking = True
             keys = list(self._waiting)
             future = self._operations.call(lambda: self._operations.store.get_runs(keys))
-            future.add_done_callback(self._checked)
+            future.add_done_callback(partial(self._checked, keys))
 
-    def _checked(self, done: asyncio.Future[list[RunRow]]) -> None:
+    def _checked(self, keys: list[int], done: asyncio.Future[list[RunRow]]) -> None:
         self._checking = False
         if self._fault is not None or done.cancelled():
             return
@@ -272,8 +273,9 @@ class Waiters:
             return
         if self._again:
             self._loop.call_soon(self._check)
-        for row in done.result():
-            if row.status.terminal or row.status is Status.BLOCKED:
-                for future in self._waiting.get(row.run_key, ()):
+        going_on = {row.run_key for row in done.result() if not (row.status.terminal or row.status is Status.BLOCKED)}
+        for key in keys:
+            if key not in going_on:  # it has ended, or was even purged
+                for future in self._waiting.get(key, ()):
                     if not future.done():
                         future.set_result(None)

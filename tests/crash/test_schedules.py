@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure import Engine
+from perdure import Engine, Retention
 from perdure.model.cadence import decode
 from perdure.model.firing import run_id
 from perdure.model.schedules import numbers
 from perdure.store.open import open_store
+from perdure.store.protocol import Filter
 from tests.crash import apps
 from tests.crash.procs import Bomb, Crew, ended
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.crash
 
 STORM = bool(os.environ.get("PERDURE_STORM"))
 KEY = "tick"
+AT_ONCE = Retention(completed=0, every="30ms")
 
 
 def schedule(crew: Crew, *keys: str, every: str = "40ms", start: datetime | None = None) -> None:
@@ -62,6 +64,16 @@ def check(crew: Crew, key: str = KEY) -> int:
     return len(due)
 
 
+def purge(crew: Crew) -> int:
+    """Purge what has ended; how many runs."""
+
+    async def prune() -> int:
+        async with Engine(crew.store).client() as client:
+            return (await client.prune(older_than=0)).runs
+
+    return asyncio.run(prune())
+
+
 def stop_firing(crew: Crew) -> None:
     """Pause all schedules, and wait until what was started has ended."""
 
@@ -91,18 +103,22 @@ def test_who_dies_around_firing_loses_and_doubles_nothing(crew: Crew, point: str
 def test_through_kills_at_any_moment_and_purges_each_occurrence_is_one_run(crew: Crew) -> None:
     chance = random.Random(12)  # noqa: S311 - repeatable on purpose
     schedule(crew, KEY)
-    workers = [crew.worker(durability="process") for _ in range(2)]
+    workers = [crew.worker(durability="process", retention=AT_ONCE) for _ in range(2)]
     for _ in range(60 if STORM else 8):
         seen = len(begun(crew))
         crew.ledger.until(lambda _, seen=seen: len(begun(crew)) >= seen + chance.randrange(1, 4))
         at = chance.randrange(2)
         workers[at].kill()
         assert ended(workers[at]) == -9
-        for table in ("events", "runs"):
-            crew.vandalise(f"DELETE FROM {table} WHERE run_key IN (SELECT run_key FROM runs WHERE status = 8)")  # noqa: S608
-        workers[at] = crew.worker(durability="process")
+        purge(crew)
+        workers[at] = crew.worker(durability="process", retention=AT_ONCE)
     stop_firing(crew)
+    while purge(crew):
+        pass
     assert check(crew) >= 16
+    with open_store(crew.store) as store:
+        assert store.list_runs(Filter()) == []
+        assert all(store.get_tombstone(one) for one in begun(crew))
 
 
 @pytest.mark.timeout(120)

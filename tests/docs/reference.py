@@ -22,7 +22,7 @@ WIDTH = 100
 
 GROUPS = {
     "Define": "step workflow Retry RetryAfter volatile",
-    "Run": "run arun Engine Handle Runs Tally Status",
+    "Run": "run arun Engine Handle Runs Tally Retention Pruned Status",
     "In a workflow": "parallel map sleep sleep_until Signal Child continue_as_new patched now random uuid4 "
     "is_replaying run_context RunContext",
     "Undo": "saga Undo Failure",
@@ -50,7 +50,7 @@ TOLD = {
 }
 _MADE_HERE = (
     "Child", "Undo", "Failure", "Handle", "StepContext", "RunContext", "Emitted", "Notice", "WorkerNotice", "Hooks",
-    "ScheduleHandle", "ScheduleView", "OccurrenceView", "QueueView", "Runs", "Tally",
+    "ScheduleHandle", "ScheduleView", "OccurrenceView", "QueueView", "Runs", "Tally", "Pruned",
 )  # fmt: skip
 INTERNAL = {name: {"__init__"} for name in _MADE_HERE}
 """Made by Perdure, not by users; or there is nothing to give."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.integrity import INTEGRITY
+from tests.mutations.keeping import KEEPING
 from tests.mutations.kit import KIT
 from tests.mutations.messages import MESSAGES
 from tests.mutations.mutation import Mutation
@@ -540,6 +541,7 @@ TABLE = [
         slow=True,
     ),
     *INTEGRITY,
+    *KEEPING,
     *KIT,
     *MESSAGES,
     *POWER,

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.only("sqlite")
 PLANNED = sorted(name for name, sql in QUERIES.items() if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", sql))
 SORTED = {"unread", "held_of_queues", "held_of_routes", "list_queues"}
 """What sorts only as many rows as are held, or queues."""
-BIG = r"SCAN (runs|events|inbox|artifacts|artifact_uses|schedules|occurrences|tags|r|e|i|s|o|t)\b"
+BIG = r"SCAN (runs|events|inbox|artifacts|artifact_uses|schedules|occurrences|tags|tombstones|r|e|i|s|o|t|u|a)\b"
 
 
 def plan(bench, name):
@@ -58,6 +58,15 @@ def test_no_query_walks_through_a_big_table(name, bench):
         ("count_tag", "PRIMARY KEY (name=? AND value=?)"), ("count_status", "COVERING INDEX runs_listed (status=?)"),
         ("last_event", "sqlite_autoindex_events_1 (run_key=?)"),
         ("read_events", "sqlite_autoindex_events_1 (run_key=? AND seq>?)"),
+        ("list_ended", "runs_ended (route=? AND status=? AND ended_at>? AND ended_at<?)"),
+        ("list_remains", "COVERING INDEX tombstones_rest (rest=?)"), ("rest_in_peace", "tombstones_run (run_key=?)"),
+        ("create_runs", "tombstones USING PRIMARY KEY (namespace=? AND run_id=?)"),
+        ("create_runs", "tombstones USING COVERING INDEX tombstones_idem (namespace=? AND idem=?)"),
+        ("collect_events", "COVERING INDEX sqlite_autoindex_events_1 (run_key=?)"),
+        ("collect_inbox", "inbox_run (run_key=?)"), ("list_uses", "u USING PRIMARY KEY (run_key=?)"),
+        ("drop_artifact", "COVERING INDEX artifact_uses_hash (hash=?)"),
+        ("find_tombstone", "tombstones_idem (namespace=? AND idem=?)"),
+        ("forget_purged", "tombstones_aged (namespace=? AND purged_at<?)"),
         ("due_schedules", "schedules_due (route=? AND next_at>? AND next_at<?)"),
         ("next_firing", "schedules_due (route=? AND next_at>?)"),
         ("ready_schedules", "schedules_waiting (route=?)"), ("next_firing", "schedules_waiting (route=?)"),

@@ -119,7 +119,7 @@ def do_to_many(
     """
     statuses = tuple(sorted(among if where.status is None else among.intersection(where.status)))
     number = sum(1 for _ in all_runs(store, replace(where, status=statuses, limit=500)))
-    if number and not yes and not _agreed(f"{verb} {count(number, 'run')}"):
+    if number and not yes and not agreed(f"{verb} {count(number, 'run')}"):
         return Exit.NO
     tags = dict(where.tags)
     tally = operate(store, lambda operations: act(Runs(operations, statuses, where.workflow, tags=tags)))
@@ -134,7 +134,12 @@ def do_to_many(
     return Exit.NO if tally.failures else Exit.OK
 
 
-def _agreed(what: str) -> bool:
+def agreed(what: str) -> bool:
+    """Ask whether to do something.
+
+    Raises:
+        UsageError: there is nobody to ask.
+    """
     if not sys.stdin.isatty():
         raise click.UsageError(f"this would {what}: --yes does it without asking")
     return click.confirm(f"{what}?", err=True)
@@ -145,4 +150,4 @@ def _described(error: Exception) -> dict[str, str]:
     return {"code": code, "message": str(error)}
 
 
-__all__ = ["chosen", "do_to_many", "is_one", "many_options", "status_option", "tag_option", "workflow_option"]
+__all__ = ["agreed", "chosen", "do_to_many", "is_one", "many_options", "status_option", "tag_option", "workflow_option"]

@@ -36,6 +36,7 @@ COMMANDS = {
     "export": "perdure.cli.exports",
     "schedules": "perdure.cli.schedules",
     "queues": "perdure.cli.queues",
+    "prune": "perdure.cli.pruning",
     "namespaces": "perdure.cli.spaces",
     "db": "perdure.cli.databases",
 }

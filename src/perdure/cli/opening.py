@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from perdure.cli.options import namespace
 from perdure.clock import SystemClock
 from perdure.config import default_store
-from perdure.errors import RunNotFound, StoreUnreachable
+from perdure.errors import RunNotFound, RunPurged, StoreUnreachable
 from perdure.operations import Operations
+from perdure.operations.missing import missing
 from perdure.runtime.worker import Limits
 from perdure.store.open import is_postgres, open_store, store_path
 from perdure.store.protocol import PAGE, Filter
@@ -71,6 +72,9 @@ def find_run(store: Store, run_id: str) -> RunRow:
     row = store.get_run(run_id, namespace())
     if row is not None:
         return row
+    why = missing(store, run_id, namespace())
+    if isinstance(why, RunPurged):
+        raise why
     known = [run.run_id for run in store.list_runs(Filter(namespace=namespace(), limit=LOOKED_THROUGH))]
     near = [one for one in known if one.startswith(run_id) or run_id in one][:3] or get_close_matches(
         run_id, known, n=3
@@ -87,8 +91,15 @@ def log_pages(store: Store, run: RunRow, after: int = 0) -> Iterator[list[Event]
 
 
 def read_log(store: Store, run: RunRow, after: int = 0) -> list[Event]:
-    """Return a run's log, or what follows a seq."""
-    return [event for page in log_pages(store, run, after) for event in page]
+    """Return a run's log, or what follows a seq.
+
+    Raises:
+        RunPurged: it was purged while it was read.
+    """
+    found = [event for page in log_pages(store, run, after) for event in page]
+    if (found[-1].seq if found else after) < run.seq and not store.get_runs([run.run_key]):
+        raise missing(store, run.run_id, run.namespace)
+    return found
 
 
 def all_runs(store: Store, where: Filter) -> Iterator[RunRow]:

@@ -10,7 +10,7 @@ from perdure import describe
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store
-from perdure.cli.options import debug_option, json_option, named_store, print_json, screen, store_option
+from perdure.cli.options import debug_option, json_option, named_store, namespace, print_json, screen, store_option
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, span
 from perdure.model.ids import valid_name
@@ -84,12 +84,12 @@ def _pause(name: str, store: str | None, *, paused: bool) -> bool:
     if name:
         valid_name(name, "queue")
     with existing_store(named_store(store)) as opened:
-        return opened.pause_queue(name, paused=paused)
+        return opened.pause_queue(name, namespace(), paused=paused)
 
 
 def _list(store: str | None, *, as_json: bool) -> Exit:
     with existing_store(store) as opened:
-        found = opened.list_queues()
+        found = opened.list_queues(namespace())
         now = opened.now()
     if as_json:
         for one in found:

@@ -299,12 +299,28 @@ class Claim(NamedTuple):
     """False if the log is longer than one page; the rest is read with ``read_events``."""
 
 
+class Tombstone(NamedTuple):
+    """What is left of a purged run: enough to refuse its id and idempotency key. Instants: µs UTC."""
+
+    namespace: str
+    run_id: str
+    idempotency_key: str | None
+    workflow: str
+    status: Status
+    ended_at: int
+    purged_at: int
+
+
 class Created(NamedTuple):
-    """What became of one ``NewRun``: the row, whether it is new, and the claim if one was asked for and made."""
+    """What became of one ``NewRun``: the row, whether it is new, and the claim if one was asked for and made.
+
+    With ``purged`` there is no run: its id or idempotency key was that of one which has been purged.
+    """
 
     row: RunRow
     is_new: bool
     claim: Claim | None = None
+    purged: Tombstone | None = None
 
 
 @dataclass(frozen=True, slots=True)

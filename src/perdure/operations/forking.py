@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from perdure.errors import DefinitionError, RunConflict, StepNotFound, WrongState
 from perdure.model import forking, ids
 from perdure.model.forking import Fork, Lineage, Steps
+from perdure.model.purging import refused
 from perdure.runtime import points
 from perdure.store.protocol import PAGE
 
@@ -37,6 +38,7 @@ async def fork(
         StepNotFound: it has not come to such a step; nothing was written.
         WrongState: it was cancelled and had begun to undo what it had done before it came to that step.
         RunConflict: the fork's id is taken by another run.
+        RunPurged: it was that of a run which has been purged.
         IntegrityError: the part of the log to be copied is damaged; nothing was written.
         DefinitionError: an argument is wrong.
     """
@@ -67,6 +69,8 @@ async def fork(
     made = await operations.call(partial(operations.store.fork_run, order))
     if reached is not None:
         reached(points.FORKED)
+    if made.purged is not None:
+        raise refused(made.purged, name)
     if not made.is_new:
         await _check_same(operations, made.row, lineage)
     return made

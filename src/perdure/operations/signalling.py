@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perdure.errors import RunNotFound, WrongState
+from perdure.errors import WrongState
 from perdure.model.records import Delivery
+from perdure.operations.missing import missing
 
 if TYPE_CHECKING:
     from perdure.model.records import Message
@@ -22,11 +23,7 @@ async def send(operations: Operations, run_id: str, what: Message) -> bool:
     to = what._replace(run_id=run_id, namespace=operations.namespace)
     delivery = (await operations.call(lambda: operations.store.deliver([to])))[0]
     if delivery is Delivery.UNKNOWN:
-        raise RunNotFound(
-            f"no run {run_id!r} in {operations.store.url}",
-            run_id=run_id,
-            advice="list what is there with `perdure runs`",
-        )
+        raise await operations.call(lambda: missing(operations.store, run_id, operations.namespace))
     if delivery is Delivery.ENDED:
         status = (await operations.row(run_id)).status.word
         raise WrongState(

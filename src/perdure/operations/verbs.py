@@ -16,7 +16,6 @@ from perdure.errors import (
     RunBlocked,
     RunCancelled,
     RunConflict,
-    RunNotFound,
     StepFailed,
     Undecodable,
     WrongState,
@@ -26,9 +25,11 @@ from perdure.model.codec import ValueCodec
 from perdure.model.durations import FOREVER, micros
 from perdure.model.failures import as_run_failed, decode_failure
 from perdure.model.history import RunView, fold
+from perdure.model.purging import refused
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
 from perdure.model.starting import deadline_at, valid_priority, valid_tags
 from perdure.operations.coding import codeless
+from perdure.operations.missing import missing
 from perdure.operations.starting import reuse_of
 from perdure.queues import queue_name
 from perdure.runtime import points
@@ -157,6 +158,7 @@ class Operations:
 
         Raises:
             RunConflict: an id (or idempotency key) is taken by another workflow or another input.
+            RunPurged: it was that of a run which has been purged.
         """
         if self.reached is not None:
             self.reached(points.CREATE)
@@ -170,6 +172,8 @@ class Operations:
 
         created = await self.call(lambda: self.store.create_runs(runs, claim_for=claim_for, facts=facts), then=then)
         for run, found in zip(runs, created, strict=True):
+            if found.purged is not None:
+                raise refused(found.purged, run.run_id)
             if not found.is_new:
                 await self.check_same(found.row, workflow, run)
         return created
@@ -221,14 +225,17 @@ class Operations:
             RunNotFound: no such run.
         """
         row = await self.call(lambda: self.store.get_run(run_id, self.namespace))
-        if row is None:
-            raise RunNotFound(
-                f"no run {run_id!r} in {self.store.url}", run_id=run_id, advice="list what is there with `perdure runs`"
-            )
-        return row
+        return await self._missing(run_id) if row is None else row
+
+    async def _missing(self, run_id: str) -> RunRow:
+        raise await self.call(lambda: missing(self.store, run_id, self.namespace))
 
     async def events(self, row: RunRow, after: int = 0) -> list[Event]:
-        """Read a run's log after a seq."""
+        """Read a run's log after a seq.
+
+        Raises:
+            RunPurged: it was purged while it was read.
+        """
 
         def read() -> list[Event]:
             events: list[Event] = []
@@ -238,7 +245,10 @@ class Operations:
                 last = page[-1].seq
             return events
 
-        return await self.call(read)
+        found = await self.call(read)
+        if (found[-1].seq if found else after) < row.seq:  # it ends too soon
+            await self.row_of(row.run_key, row.run_id)
+        return found
 
     async def page(self, run_key: int, after: int) -> list[Event]:
         """Read the next few events of a run's log after a seq; none if it ends there."""
@@ -258,12 +268,10 @@ class Operations:
         """Read the row of a run that was there before.
 
         Raises:
-            RunNotFound: it is gone.
+            RunPurged: it is gone.
         """
         rows = await self.call(lambda: self.store.get_runs([run_key]))
-        if not rows:
-            raise RunNotFound(f"run {run_id!r} has been deleted", run_id=run_id)
-        return rows[0]
+        return rows[0] if rows else await self._missing(run_id)
 
     async def view(self, run_id: str) -> tuple[RunRow, RunView]:
         """Read a run and what its log says."""
@@ -347,8 +355,7 @@ class Operations:
         events = await self.events(row)
         chain.check(row.uid, events, run_id=row.run_id)
         if not events or events[-1].hash != row.hash:
-            now = await self.call(lambda: self.store.get_runs([row.run_key]))
-            if not now or now[0].epoch != row.epoch:
+            if (await self.row_of(row.run_key, row.run_id)).epoch != row.epoch:
                 raise WentOn
             blocked = row.status is Status.BLOCKED
             raise IntegrityError(
@@ -359,7 +366,11 @@ class Operations:
                 reason=row.reason,
                 advice="restore the database from a backup" + (", or cancel the run" if blocked else ""),
             )
-        return self.outcome(row, events[-1], workflow)
+        try:
+            return self.outcome(row, events[-1], workflow)
+        except IntegrityError:
+            await self.row_of(row.run_key, row.run_id)  # an artifact may be gone because the run is
+            raise
 
     def outcome(self, row: RunRow, last: Event, workflow: Workflow[Any, Any] | None) -> Any:
         """Return or raise what a run's last event says.

@@ -16,6 +16,7 @@ from perdure.model.arguments import condense, is_condensed
 from perdure.model.durations import later
 from perdure.model.failures import as_run_failed, decode_failure
 from perdure.model.keys import step_name
+from perdure.model.purging import purged
 from perdure.model.records import InboxKind, Kind, Message, NewRun, Status
 from perdure.model.starting import deadline_at
 from perdure.runtime import drift
@@ -298,6 +299,8 @@ def _failure(call: ChildCall, status: object, event: Event) -> BaseException:
             failure = as_run_failed(failure, run_id)
         failure.add_note(f"child run {run_id!r} of {call.workflow.name} failed")
         return failure
+    if status == "taken" and "purged_at" in said:
+        return purged(run_id, said["status"], said["ended_at"], said["purged_at"])
     if status == "taken":
         return RunConflict(
             f"run id {run_id!r} is taken, so no child run was started under it",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from perdure.store import pruning
+
 CREATE: Final = "create"
 """A run is about to be created (or found); where it is executed at once, it is claimed in the same transaction."""
 CREATED: Final = "created"
@@ -32,9 +34,12 @@ FORKED: Final = "forked"
 FIRE: Final = "fire"
 """Schedules are due: their runs are about to be created, in the transaction that goes on to what comes next."""
 FIRED: Final = "fired"
+PURGE, PURGED, COLLECT, COLLECTED = pruning.PURGE, pruning.PURGED, pruning.COLLECT, pruning.COLLECTED
+"""Runs are about to become tombstones; what purged runs have left behind is about to be deleted, a part of it."""
 
 POINTS: Final = (
     CREATE, CREATED, CLAIM, CLAIMED, COMMIT, COMMITTED, BODY, TRANSACT, TRANSACTED, BODY_ENDED, RECLAIM, RECLAIMED,
     FORK, FORKED, FIRE, FIRED,
+    PURGE, PURGED, COLLECT, COLLECTED,
 )  # fmt: skip
 """All of them, in the order of a run's life."""

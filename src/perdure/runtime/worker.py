@@ -25,6 +25,7 @@ from perdure.runtime.claiming import PAUSE, Claiming
 from perdure.runtime.fibers import Fibers
 from perdure.runtime.heartbeat import Heartbeat
 from perdure.runtime.host import Host, OnDrift
+from perdure.runtime.keeper import Keeper
 from perdure.runtime.kin import Kin
 from perdure.runtime.overdue import Overdue
 from perdure.runtime.refusing import Refusing
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.records import Claim, Event, RunRow
+    from perdure.model.retention import Retention
     from perdure.runtime.journal import Journal
     from perdure.runtime.watch import Watch
     from perdure.store.protocol import Store
@@ -85,6 +87,7 @@ class Worker:
         queues: Sequence[str] = (),
         only_queues: Sequence[str] | None = None,
         only: bool = False,
+        retention: Retention | None = None,
         ended: Callable[[Run], None],
         reached: Callable[[str], None] | None = None,
     ) -> None:
@@ -127,6 +130,8 @@ class Worker:
         self._vigil = Vigil(self, self.host, store, journal, heartbeat=limits.heartbeat, cap=limits.crash_cap)
         self._suspended: OrderedDict[int, Run] = OrderedDict()
         self._heartbeat: Heartbeat | None = None
+        self._retention = retention
+        self._keeper: Keeper | None = None
         self._stopping = False
         self._registering: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
@@ -156,6 +161,9 @@ class Worker:
             self._claiming.serve()
             if not self._only:
                 self.scheduler.serve()
+                if self._retention is not None:
+                    self._keeper = Keeper(self._store, self._retention, self._namespace, self.key, self._reached)
+                    self._keeper.start()
 
     async def _register(self) -> None:
         limits = self._limits
@@ -448,6 +456,8 @@ class Worker:
         self._ending.set()
         self._claiming.end()
         self.scheduler.end()
+        if self._keeper is not None:
+            self._keeper.ask_to_stop()
         for run in list(self.running.values()):
             run.drop(None)
             self.run_lost(run, None)
@@ -475,6 +485,8 @@ class Worker:
         self._ending.set()
         self._claiming.end()
         self.scheduler.end()
+        if self._keeper is not None:
+            self._keeper.ask_to_stop()
         await self._claiming.ended()
         await self.scheduler.ended()
         if self.running:
@@ -573,6 +585,8 @@ class Worker:
             self._unwatch = None
 
     def _end_threads(self) -> None:
+        if self._keeper is not None:
+            self._keeper.stop()
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self._vigil.close()

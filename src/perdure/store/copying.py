@@ -9,12 +9,14 @@ from perdure.model import chain
 from perdure.model.histories import referenced
 from perdure.model.records import Event, Kind
 from perdure.store.protocol import PAGE
+from perdure.store.purging import refused
 from perdure.store.tails import follow, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.model.forking import Fork
+    from perdure.model.records import Created, Tombstone
 
 
 class Copy:
@@ -79,4 +81,15 @@ def no_origin(fork: Fork) -> RunNotFound:
     return RunNotFound(f"no run with key {fork.origin_key}", run_key=fork.origin_key)
 
 
-__all__ = ["Copy", "no_origin"]
+def taken(fork: Fork, found: Tombstone | None) -> Created:
+    """Return what becomes of a fork whose id was that of a run that has been purged.
+
+    Raises:
+        RunNotFound: it was not; then the origin is not there any more.
+    """
+    if found is None:
+        raise no_origin(fork)
+    return refused(fork.created_at, found)
+
+
+__all__ = ["Copy", "no_origin", "taken"]

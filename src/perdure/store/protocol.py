@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from perdure.model.forking import Fork
+    from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
         Claim,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         NewRun,
         RunRow,
         Status,
+        Tombstone,
         Verdict,
         WorkerRow,
     )
@@ -173,7 +175,7 @@ class Store(Protocol):
 
         With ``claim_for`` (a worker's key) new runs that are due are claimed in the same transaction, with ``facts``
         as payload of ``run_claimed``, but for those of queues with limits. The caller compares workflow and input of
-        what was found.
+        what was found, and looks whether it was ``purged``: then there is no run.
 
         ``meta`` is kept as it is; where it is a JSON object, ``list_runs`` finds the run by its ``tags``.
         """
@@ -382,6 +384,47 @@ class Store(Protocol):
 
     def list_occurrences(self, schedule_key: int, limit: int = PAGE) -> list[Occurrence]:
         """What became of a schedule's latest occurrences, latest first."""
+        ...
+
+    # -- purging; see ``perdure.store.purging``
+
+    def list_ended(self, what: Purgeable, after: EndedPlace | None = None, limit: int = PAGE) -> EndedPage:
+        """Runs that may be purged, among the next ``limit`` of those that have ended so; and where to go on."""
+        ...
+
+    def purge_runs(self, run_keys: Sequence[int], what: Purgeable, *, now: int | None = None) -> list[int]:
+        """Purge runs of ``list_ended``, the first hundred given; returns the keys of those that were.
+
+        In the same transaction each run becomes a tombstone: nobody finds it any more, and whoever would create a run
+        under its id or idempotency key is refused. One that goes on by now, that was purged already, or that somebody
+        is about to change is left as it is. Nobody who claims or commits waits for long.
+        """
+        ...
+
+    def collect_purged(self, *, now: int | None = None) -> Collected:
+        """Delete what purged runs have left behind: events, from the last one on, inboxes, artifacts nobody else uses.
+
+        About a thousand rows in one transaction. To be called again while there is more; whoever does so goes on where
+        another one has died, and any number may do so at once.
+        """
+        ...
+
+    def forget_purged(self, namespace: str, before: int, limit: int = PAGE) -> int:
+        """Forget runs of a namespace that were purged before an instant (µs) and of which nothing else is left.
+
+        Their ids and idempotency keys are free again. Returns how many were forgotten.
+        """
+        ...
+
+    def get_tombstone(self, run_id: str, namespace: str = "") -> Tombstone | None:
+        """What is left of the run that had this id, if it was purged."""
+        ...
+
+    def elect(self, chore: str, holder: int, lease: int, *, now: int | None = None) -> bool:
+        """Whether ``holder`` does a chore, which only one does at a time: it has it already, or nobody else has.
+
+        It then has it for ``lease`` µs, or until it asks again: with 0, it gives it back.
+        """
         ...
 
     # -- reading; no verb holds a cursor after it returned

@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perdure.model.records import Created, Status
-from perdure.store.copying import Copy, no_origin
+from perdure.store.copying import Copy, no_origin, taken
 from perdure.store.creating import PRIORITY_WEIGHT
 from perdure.store.postgres.arrays import bigints, byteas
+from perdure.store.postgres.burial import get_tombstone
 from perdure.store.postgres.log import append_all
 from perdure.store.postgres.reading import get_run, read_events
 from perdure.store.postgres.runs import get_runs
@@ -30,7 +31,7 @@ def fork_run(session: Session, fork: Fork) -> Created:
     if not made:
         found = get_run(session, fork.run_id, origin.namespace)
         if found is None:
-            raise no_origin(fork)
+            return taken(fork, get_tombstone(session, fork.run_id, origin.namespace))
         return Created(found, found.uid == fork.uid)
     key = made[0][0]
     end = Copy(fork, key, origin.uid).copy(partial(read_events, session), partial(_append, session, key))

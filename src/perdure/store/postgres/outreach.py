@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perdure.model.records import InboxKind, Message
 from perdure.store.postgres.messages import deliver, lock
 from perdure.store.postgres.runs import Creation, get_runs
+from perdure.store.purging import told_taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from perdure.model.records import CommitItem, Created, NewRun, Successor
+    from perdure.model.records import CommitItem, Created, Message, NewRun, Successor
     from perdure.store.postgres.routes import Names, Routes
     from perdure.store.postgres.session import Session
 
@@ -54,7 +54,7 @@ class Outreach:
             made = self._create(session, [run for _, run in started], now)
             # Their ids are other runs', which the parent has not begun and must not wait for.
             messages += (
-                Message(InboxKind.CHILD_TAKEN, run_key=run_key, name=run.run_id)
+                told_taken(run_key, created)._replace(name=run.run_id)
                 for (run_key, run), created in zip(started, made, strict=True)
                 if run.parent_key is not None and created.row.uid != run.uid
             )

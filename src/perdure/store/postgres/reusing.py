@@ -38,6 +38,9 @@ def make_way(
                 later = put_off(run, found)
                 _put_off(session, later, found, now)
                 kept += ((found.run_key, artifact) for artifact in later.artifacts)
+        for row in session.fetch("purged_of_key", run.namespace, run.idempotency_key):
+            if gives_way(reuse, Found._make(row), now):
+                session.change("free_purged_key", run.namespace, run.idempotency_key)
     return kept
 
 

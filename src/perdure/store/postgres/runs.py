@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 from perdure.model.records import FORMAT, Claim, Created, Event, RunRow
 from perdure.store import creating
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
+from perdure.store.postgres.burial import buried
 from perdure.store.postgres.reusing import make_way
 from perdure.store.postgres.tags import tag
+from perdure.store.purging import refused
 from perdure.store.rows import run_row
 
 if TYPE_CHECKING:
@@ -63,6 +65,9 @@ class Creation:
                 key, worker = made[run.uid]
                 last = self._logs[run.uid][worker is not None]
                 row = creating.row(run, key, last, worker, delayed=creating.is_delayed(run, self._now))
+            elif number not in there:
+                created.append(refused(run.created_at, buried(session, run)))
+                continue
             else:
                 row = there[number]
             is_new = row.uid == run.uid and run.uid not in seen
@@ -123,12 +128,13 @@ def keep(session: Session, artifacts: Sequence[tuple[int, Artifact]]) -> None:
     """Keep artifacts, and note which runs refer to them."""
     # In the order of their hashes, so that two that keep the same ones do not lock each other.
     each = sorted({artifact.hash: artifact for _, artifact in artifacts}.values())
-    session.change(
-        "keep_artifacts",
-        byteas([artifact.hash for artifact in each]),
-        bigints([artifact.size for artifact in each]),
-        byteas([artifact.data for artifact in each]),
-    )
+    hashes = byteas([artifact.hash for artifact in each])
+    sizes = bigints([artifact.size for artifact in each])
+    data = byteas([artifact.data for artifact in each])
+    # Those that are there already may be on their way out, as nobody uses them yet: then they are kept anew.
+    while session.change("keep_artifacts", hashes, sizes, data) < len(each):
+        if len(session.fetch("hold_artifacts", hashes)) == len(each):
+            break
     uses = sorted({(artifact.hash, run_key) for run_key, artifact in artifacts})
     session.change("use_artifacts", byteas([use[0] for use in uses]), bigints([use[1] for use in uses]))
 

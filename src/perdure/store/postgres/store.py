@@ -9,7 +9,19 @@ from perdure.clock import SystemClock
 from perdure.errors import StoreBusy
 from perdure.model.schedules import NextFiring
 from perdure.store.judging import reaches_out
-from perdure.store.postgres import builds, commit, control, forking, inbox, reading, reclaim, runs, schedules
+from perdure.store.postgres import (
+    builds,
+    burial,
+    commit,
+    control,
+    forking,
+    inbox,
+    purging,
+    reading,
+    reclaim,
+    runs,
+    schedules,
+)
 from perdure.store.postgres.address import parse_address
 from perdure.store.postgres.claims import Claiming, find_claims
 from perdure.store.postgres.clocks import ServerClock
@@ -31,6 +43,7 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.forking import Fork
+    from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
         Claim,
@@ -43,6 +56,7 @@ if TYPE_CHECKING:
         NewRun,
         RunRow,
         Status,
+        Tombstone,
         Verdict,
         WorkerRow,
     )
@@ -74,6 +88,7 @@ class PostgresStore:
         connector = Connector(address, durability)
         first = connector.open()
         self._writer = Writer(connector, first)
+        self._keeper = Writer(connector)
         self._reader = Reader(connector)
         self._hints = Hints(connector)
         self._server_clock = ServerClock()
@@ -119,6 +134,7 @@ class PostgresStore:
         self._hints.close()
         self._workers.close()
         self._reader.close()
+        self._keeper.close()
         self._writer.close()
 
     def now(self) -> int:
@@ -397,6 +413,35 @@ class PostgresStore:
     def list_occurrences(self, schedule_key: int, limit: int = PAGE) -> list[Occurrence]:
         """What became of a schedule's latest occurrences, latest first."""
         return self._reader.read(lambda session: schedules.list_occurrences(session, schedule_key, limit))
+
+    # -- purging: on a connection of its own, so that nobody who commits waits for its turn
+
+    def list_ended(self, what: Purgeable, after: EndedPlace | None = None, limit: int = PAGE) -> EndedPage:
+        """Runs that may be purged, among the next ``limit`` of those that have ended so; and where to go on."""
+        return self._keeper.read(lambda session: purging.list_ended(session, what, after, limit))
+
+    def purge_runs(self, run_keys: Sequence[int], what: Purgeable, *, now: int | None = None) -> list[int]:
+        """Let runs become tombstones; returns the keys of those that have."""
+        instant = self._instant(now)
+        return self._keeper.write(lambda session: purging.purge_runs(session, run_keys, what, instant))
+
+    def collect_purged(self, *, now: int | None = None) -> Collected:
+        """Delete what purged runs have left behind, about a thousand rows."""
+        instant = self._instant(now)
+        return self._keeper.write(lambda session: purging.collect_purged(session, instant))
+
+    def forget_purged(self, namespace: str, before: int, limit: int = PAGE) -> int:
+        """Forget runs that were purged before an instant and of which nothing else is left; how many."""
+        return self._keeper.write(lambda session: purging.forget_purged(session, namespace, before, limit))
+
+    def get_tombstone(self, run_id: str, namespace: str = "") -> Tombstone | None:
+        """What is left of the run that had this id, if it was purged."""
+        return self._reader.read(lambda session: burial.get_tombstone(session, run_id, namespace))
+
+    def elect(self, chore: str, holder: int, lease: int, *, now: int | None = None) -> bool:
+        """Whether ``holder`` does a chore: it has it already, or nobody else has."""
+        instant = self._instant(now)
+        return self._keeper.write(lambda session: purging.elect(session, chore, holder, lease, instant))
 
     # -- reading; no verb holds a cursor after it returned
 

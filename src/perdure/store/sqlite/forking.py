@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perdure.model.records import Created, Status
-from perdure.store.copying import Copy, no_origin
+from perdure.store.copying import Copy, no_origin, taken
 from perdure.store.creating import PRIORITY_WEIGHT
+from perdure.store.sqlite.burial import get_tombstone
 from perdure.store.sqlite.reading import get_run, read_events
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.runs import get_runs
@@ -30,7 +31,8 @@ def fork_run(cursor: apsw.Cursor, fork: Fork) -> Created:
     made = fetch(cursor, QUERIES["fork_run"], values)
     if not made:
         found = get_run(cursor, fork.run_id, origin.namespace)
-        assert found is not None
+        if found is None:
+            return taken(fork, get_tombstone(cursor, fork.run_id, origin.namespace))
         return Created(found, found.uid == fork.uid)
     key = made[0][0]
     end = Copy(fork, key, origin.uid).copy(partial(read_events, cursor), partial(_append, cursor, key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.errors import StoreBusy
-from perdure.model.records import InboxKind, Message
+from perdure.store.purging import told_taken
 from perdure.store.sqlite.messages import deliver
 from perdure.store.sqlite.runs import create_runs, get_runs
 from perdure.store.sqlite.sql import QUERIES
@@ -55,7 +55,7 @@ class Outreach:
             made = self._create(cursor, item.children, now)
             # Their ids are other runs', which the parent has not begun and must not wait for.
             taken = [
-                Message(InboxKind.CHILD_TAKEN, run_key=item.run_key, name=run.run_id)
+                told_taken(item.run_key, created)._replace(name=run.run_id)
                 for run, created in zip(item.children, made, strict=True)
                 if run.parent_key is not None and created.row.uid != run.uid
             ]

@@ -31,6 +31,9 @@ def make_way(cursor: apsw.Cursor, runs: Sequence[NewRun], routes: Sequence[int],
                 cursor.execute(QUERIES["free_key"], (found.run_key,))
             elif reuse.debounce is not None and found.route == route:
                 _put_off(cursor, put_off(run, found), found, now)
+        for row in fetch(cursor, QUERIES["purged_of_key"], (run.namespace, run.idempotency_key)):
+            if gives_way(reuse, Found._make(row), now):
+                cursor.execute(QUERIES["free_purged_key"], (run.namespace, run.idempotency_key))
 
 
 def _put_off(cursor: apsw.Cursor, run: NewRun, found: Found, now: int) -> None:

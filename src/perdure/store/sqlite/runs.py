@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from perdure.model.records import FORMAT, Claim, Created, Event, RunRow
 from perdure.store import creating
+from perdure.store.purging import refused
 from perdure.store.rows import run_row
+from perdure.store.sqlite.burial import buried
 from perdure.store.sqlite.queues import limiting
 from perdure.store.sqlite.reusing import make_way
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
@@ -63,7 +65,10 @@ def create_runs(
     tag(cursor, ((key, run.meta) for key, run in zip(logs, runs, strict=True) if key in new))
     found = rows if len(new) == len(rows) else rows | get_runs(cursor, [key for key in keys if key not in new])
     made: list[Created] = []
-    for own, key in zip(logs, keys, strict=True):
+    for own, key, run in zip(logs, keys, runs, strict=True):
+        if key not in found:
+            made.append(refused(run.created_at, buried(cursor, run)))
+            continue
         row = found[key]
         claimed = own == key and row.worker_key is not None
         made.append(Created(row, own == key, Claim(row, logs[key]) if claimed else None))
@@ -71,11 +76,14 @@ def create_runs(
 
 
 def _find(cursor: apsw.Cursor, runs: Sequence[NewRun], own: list[int]) -> list[int]:
-    """The keys under which runs are there: their own for those that are new, those of earlier ones for the others."""
+    """The keys under which runs are there: their own for those that are new, those of earlier ones for the others.
+
+    Nought for those that were purged.
+    """
     there = {key for (key,) in fetch(cursor, QUERIES["runs_since"], (own[0],))}
     return [
         key if key in there
-        else fetch_value(cursor, _FIND, (run.namespace, run.run_id, run.idempotency_key))
+        else fetch_value(cursor, _FIND, (run.namespace, run.run_id, run.idempotency_key)) or 0
         for key, run in zip(own, runs, strict=True)
     ]  # fmt: skip
 

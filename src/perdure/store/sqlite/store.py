@@ -10,12 +10,14 @@ from perdure.model.schedules import NextFiring
 from perdure.store.protocol import PAGE, Outlook
 from perdure.store.sqlite import (
     builds,
+    burial,
     claims,
     commit,
     control,
     forking,
     guard,
     inbox,
+    purging,
     reading,
     reclaim,
     runs,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.forking import Fork
+    from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
         Claim,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
         NewRun,
         RunRow,
         Status,
+        Tombstone,
         Verdict,
         WorkerRow,
     )
@@ -379,6 +383,41 @@ class SqliteStore:
         """What became of a schedule's latest occurrences, latest first."""
         with self._reader as cursor:
             return schedules.list_occurrences(cursor, schedule_key, limit)
+
+    # -- purging
+
+    def list_ended(self, what: Purgeable, after: EndedPlace | None = None, limit: int = PAGE) -> EndedPage:
+        """Runs that may be purged, among the next ``limit`` of those that have ended so; and where to go on."""
+        with self._reader as cursor:
+            return purging.list_ended(cursor, what, after, limit)
+
+    def purge_runs(self, run_keys: Sequence[int], what: Purgeable, *, now: int | None = None) -> list[int]:
+        """Let runs become tombstones; returns the keys of those that have."""
+        instant = self.now() if now is None else now
+        with self._writer as cursor:
+            return purging.purge_runs(cursor, run_keys, what, instant)
+
+    def collect_purged(self, *, now: int | None = None) -> Collected:
+        """Delete what purged runs have left behind, about a thousand rows."""
+        del now
+        with self._writer as cursor:
+            return purging.collect_purged(cursor)
+
+    def forget_purged(self, namespace: str, before: int, limit: int = PAGE) -> int:
+        """Forget runs that were purged before an instant and of which nothing else is left; how many."""
+        with self._writer as cursor:
+            return purging.forget_purged(cursor, namespace, before, limit)
+
+    def get_tombstone(self, run_id: str, namespace: str = "") -> Tombstone | None:
+        """What is left of the run that had this id, if it was purged."""
+        with self._reader as cursor:
+            return burial.get_tombstone(cursor, run_id, namespace)
+
+    def elect(self, chore: str, holder: int, lease: int, *, now: int | None = None) -> bool:
+        """Whether ``holder`` does a chore: it has it already, or nobody else has."""
+        instant = self.now() if now is None else now
+        with self._writer as cursor:
+            return purging.elect(cursor, chore, holder, lease, instant)
 
     # -- reading; no verb holds a cursor after it returned
 

@@ -27,7 +27,8 @@ from hypothesis.stateful import precondition, rule
 from perdure.errors import WrongState
 from perdure.model import forking
 from perdure.model.forking import Fork, Lineage
-from perdure.model.records import CommitItem, InboxKind, Kind, Message, Status, Successor, Verdict
+from perdure.model.purging import Purgeable
+from perdure.model.records import CommitItem, Delivery, InboxKind, Kind, Message, Status, Successor, Verdict
 from perdure.testing.store_suite.claimants import ENDINGS, Claimant
 from perdure.testing.store_suite.watched import BUILDS, SECOND, Watched
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 HOUR: Final = 3600 * SECOND
 CAP: Final = 3
+FAR: Final = 1 << 60
 SIGNALS: Final = ("go", "stop")
 MOST: Final = 4
 """Runs that are created by id; forks come beside them."""
@@ -336,8 +338,55 @@ class StoreMachine(Watched):
         fork = Fork(origin.row.run_key, seq, run_id, uid, self.now, args)
         made = self.store.fork_run(fork)
         there = self.model.find(run_id)
-        assert made.is_new is (there is None)
+        grave = self.model.grave(run_id)
+        assert made.purged == grave
+        assert made.is_new is (there is None and grave is None)
+        if grave is not None:
+            return
         assert made.row == (there or self.model.fork(fork, made.row.run_key)).row
+
+    # -- purging
+
+    @precondition(lambda self: len(self.model.runs) > 1)
+    @rule(index=_index, collects=st.booleans())
+    def a_run_is_purged(self, index: int, collects: bool) -> None:
+        run = self.run_at(index)
+        ended = [run for run in self.model.runs.values() if run.row.status.terminal]
+        key = (ended[index % len(ended)] if ended and index % 4 else run).row.run_key
+        what = Purgeable(tuple(Status), FAR, workflow=self.tag)
+        purgeable = self.model.purgeable()
+        assert [one.run_key for one in self.store.list_ended(what).runs] == purgeable
+        found = self.store.purge_runs([key], what, now=self.now)
+        assert found == ([key] if key in purgeable else [])
+        if found:
+            self.bury(key)
+        if collects:
+            self.collect()
+
+    def bury(self, key: int) -> None:
+        """A run was purged: whoever held it once can write nothing, and nobody finds it."""
+        claimants = [claimant for claimant in self.claimants if claimant.key == key]
+        self.claimants = [claimant for claimant in self.claimants if claimant.key != key]
+        self.stranded = [one for one in self.stranded if one != key]
+        grave = self.model.purge(key, self.now)
+        for claimant in claimants:
+            assert self.store.commit([claimant.steps(1)]) == [Verdict.FENCED]
+        message = Message(InboxKind.SIGNAL, run_id=grave.run_id, name="go")
+        assert self.store.deliver([message, message._replace(run_key=key)]) == [Delivery.UNKNOWN] * 2
+        assert self.store.get_runs([key]) == []
+        assert self.store.get_tombstone(grave.run_id) == grave
+
+    def collect(self) -> None:
+        """Delete what purged runs have left behind, as if time had passed."""
+        while self.store.collect_purged(now=FAR).more:
+            pass
+
+    @precondition(lambda self: self.model.graves)
+    @rule()
+    def purged_runs_are_forgotten(self) -> None:
+        self.collect()
+        assert self.store.forget_purged("", FAR) >= len(self.model.graves)
+        self.model.graves.clear()
 
 
 def store_machine(bench: Bench, clients: int = 2) -> type[StoreMachine]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from perdure.model.chain import genesis, seal
-from perdure.model.records import FORMAT, Delivery, Event, InboxKind, Kind, Message, RunRow, Status, Verdict
+from perdure.model.records import FORMAT, Delivery, Event, InboxKind, Kind, Message, RunRow, Status, Tombstone, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -105,6 +105,7 @@ class Model:
         self._told = told
         self._key_of = key_of
         self.runs: dict[int, Run] = {}
+        self.graves: list[Tombstone] = []
         self.workers: dict[int, Worker] = {}
 
     # -- creating and claiming
@@ -232,10 +233,15 @@ class Model:
             self._succeed(run, item.successor, *left)
         for child in item.children:
             there = self.find(child.run_id, child.idempotency_key)
-            if there is None:
+            grave = self.grave(child.run_id)
+            if there is None and grave is None:
                 self.create(child, self._key_of(child.run_id), child.created_at)
-            else:
-                self.deliver(Message(InboxKind.CHILD_TAKEN, item.run_key, name=child.run_id), None)
+                continue
+            told = Message(InboxKind.CHILD_TAKEN, item.run_key, name=child.run_id)
+            if there is None and grave is not None:
+                said = {"status": grave.status.word, "ended_at": grave.ended_at, "purged_at": grave.purged_at}
+                told = told._replace(payload=json.dumps(said, separators=(",", ":")).encode())
+            self.deliver(told, None)
         for message in item.sends:
             self.deliver(message, None)
 
@@ -446,6 +452,32 @@ class Model:
             if run.row.parent_key is not None:
                 parent, name = run.row.parent_key, run.row.run_id
                 self.deliver(Message(InboxKind.CHILD_CANCELLED, parent, name=name, payload=event.payload), event.at)
+
+    # -- purging
+
+    def purgeable(self) -> list[int]:
+        """The keys of the runs that may be purged, in the order in which they are looked through."""
+        found = [
+            run.row for run in self.runs.values()
+            if run.row.status.terminal and not self._is_needed(run.row.parent_key)
+        ]  # fmt: skip
+        return [row.run_key for row in sorted(found, key=lambda row: (row.status, row.ended_at, row.run_key))]
+
+    def _is_needed(self, parent: int | None) -> bool:
+        return parent in self.runs and self.runs[parent].row.status is not Status.COMPLETED
+
+    def purge(self, key: int, now: int) -> Tombstone:
+        """Purge a run that may be purged; what is left of it."""
+        row = self.runs.pop(key).row
+        assert row.ended_at is not None
+        grave = Tombstone(row.namespace, row.run_id, row.idempotency_key, row.workflow, row.status, row.ended_at, now)
+        self.graves.append(grave)
+        return grave
+
+    def grave(self, run_id: str, idempotency_key: str | None = None) -> Tombstone | None:
+        """What is left of the run that had an id, else of one that had an idempotency key."""
+        by_key = [one for one in self.graves if one.idempotency_key == idempotency_key is not None]
+        return next((one for one in self.graves if one.run_id == run_id), by_key[0] if by_key else None)
 
     # -- forks
 

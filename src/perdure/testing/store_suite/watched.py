@@ -48,6 +48,7 @@ class Watched(RuleBasedStateMachine):
         self.model = Model(self._told, self._key_of)
         self.claimants: list[Claimant] = []
         self.stranded: list[int] = []
+        self.ordinals: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.checked: dict[int, int] = {}
         self.turn = 0
@@ -99,7 +100,7 @@ class Watched(RuleBasedStateMachine):
 
     def number(self, claimant: Claimant) -> int:
         """Which run it is of those that were made."""
-        return [*self.model.runs].index(claimant.key)
+        return self.ordinals.setdefault(claimant.key, len(self.ordinals))
 
     def holds(self, claimant: Claimant) -> bool:
         """Whether a claimant still holds its run."""
@@ -151,7 +152,11 @@ class Watched(RuleBasedStateMachine):
         """Create a run, or find it."""
         (made,) = self.store.create_runs([run], claim_for=worker, facts=b'{"worker":1}', now=self.now)
         there = self.model.find(run.run_id, run.idempotency_key)
-        assert made.is_new is (there is None)
+        grave = None if there is not None else self.model.grave(run.run_id, run.idempotency_key)
+        assert made.is_new is (there is None and grave is None)
+        if grave is not None:
+            assert (made.purged, made.claim) == (grave, None)
+            return
         if there is not None:
             assert made.row == there.row
             assert made.claim is None
@@ -247,6 +252,9 @@ class Watched(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Look at every run by its id and in the lists, and let the workers go."""
         store = self.store
+        for grave in self.model.graves:
+            assert store.get_run(grave.run_id) is None
+            assert store.get_tombstone(grave.run_id) == grave
         for key, run in self.model.runs.items():
             found = store.get_run(run.row.run_id)
             assert found is not None

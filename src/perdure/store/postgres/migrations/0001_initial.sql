@@ -88,7 +88,32 @@ CREATE INDEX runs_listed  ON {schema}.runs (status, run_key);
 CREATE INDEX runs_routed  ON {schema}.runs (route, run_key);
 CREATE INDEX runs_child   ON {schema}.runs (parent_key, run_key)  WHERE parent_key IS NOT NULL;
 CREATE INDEX runs_overdue ON {schema}.runs (deadline_at)          WHERE deadline_at IS NOT NULL AND ended_at IS NULL;
+CREATE INDEX runs_ended   ON {schema}.runs (route, status, ended_at, run_key) WHERE ended_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_idem ON {schema}.runs (namespace, idem)  WHERE idem IS NOT NULL;
+
+-- Runs that were purged, so that their ids and idempotency keys are not used again. Whatever else is left of one is found by
+-- its run_key. Its row, of status 11 and without a route, stays a little longer than the rest.
+CREATE TABLE {schema}.tombstones (
+  namespace text     COLLATE "C" NOT NULL,
+  run_id    text     COLLATE "C" NOT NULL,
+  run_key   bigint,
+  idem      text     COLLATE "C",
+  route     bigint   NOT NULL,
+  status    smallint NOT NULL,
+  created_at bigint  NOT NULL,
+  ended_at  bigint   NOT NULL,
+  purged_at bigint   NOT NULL,
+  rest      smallint NOT NULL,             -- 0: nothing else is left; 1: its row; 2: its log and more
+  PRIMARY KEY (namespace, run_id)
+);
+CREATE INDEX tombstones_idem ON {schema}.tombstones (namespace, idem)          WHERE idem IS NOT NULL;
+CREATE INDEX tombstones_rest ON {schema}.tombstones (rest, purged_at, run_key) WHERE run_key IS NOT NULL;
+CREATE UNIQUE INDEX tombstones_run ON {schema}.tombstones (run_key)           WHERE run_key IS NOT NULL;
+CREATE INDEX tombstones_aged ON {schema}.tombstones (namespace, purged_at)     WHERE rest = 0;
+
+-- Who does what only one has to do, and for how long nobody else may.
+CREATE TABLE {schema}.chores (chore text COLLATE "C" PRIMARY KEY, holder bigint NOT NULL, until bigint NOT NULL)
+  WITH (fillfactor = 50);
 
 -- The tags in the meta of runs, for finding runs by them; a run's own are found by its meta.
 CREATE TABLE {schema}.tags (

@@ -45,7 +45,7 @@ WHERE run_key = $1;
 SELECT r.status, r.epoch, r.worker_key IS NOT NULL, r.run_id, r.route,
        (SELECT f.builds FROM {schema}.refusals f WHERE f.refusal = r.refused), r.undo,
        coalesce($2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-FROM {schema}.runs r WHERE r.run_key = $1 FOR NO KEY UPDATE OF r;
+FROM {schema}.runs r WHERE r.run_key = $1 AND (r.status < 11) IS TRUE FOR NO KEY UPDATE OF r;
 
 -- name: commit_items
 -- Write what many runs send, each only if its epoch, inbox and last seq are those it was sent under; says which were.

@@ -32,6 +32,10 @@ SELECT seq, epoch, hash FROM {schema}.events WHERE run_key = $1 AND seq BETWEEN 
 INSERT INTO {schema}.artifacts (hash, size, data)
 SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) ON CONFLICT DO NOTHING;
 
+-- name: hold_artifacts
+-- Lock artifacts, in the order of their hashes, so that nobody deletes them before it is noted that they are used.
+SELECT hash FROM {schema}.artifacts WHERE hash = ANY ($1::bytea[]) ORDER BY hash FOR KEY SHARE;
+
 -- name: use_artifacts
 -- Note which runs refer to which artifacts.
 INSERT INTO {schema}.artifact_uses (hash, run_key)

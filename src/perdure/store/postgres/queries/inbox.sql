@@ -37,9 +37,9 @@ ORDER BY run_key FOR NO KEY UPDATE;
 
 -- name: hearers
 -- Lock runs, and give what decides what becomes of news for them: their status, whether they are neither held nor
--- claimable, what they await; and what they are called.
+-- claimable, what they await; and what they are called. Those that were purged (11) are not there.
 SELECT run_key, status, worker_key IS NULL AND rank IS NULL, awaits, namespace, run_id FROM {schema}.runs
-WHERE run_key = ANY ($1::bigint[]) ORDER BY run_key FOR NO KEY UPDATE;
+WHERE run_key = ANY ($1::bigint[]) AND (status < 11) IS TRUE ORDER BY run_key FOR NO KEY UPDATE;
 
 -- name: posted
 -- Which news is there or was, by run, name and dedup key.

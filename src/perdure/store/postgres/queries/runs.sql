@@ -8,8 +8,8 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) ON CONFLICT
 SELECT route FROM {schema}.routes WHERE namespace = $1 AND queue = $2 AND workflow = $3 AND version = $4;
 
 -- name: create_runs
--- Insert runs whose id and idempotency key are free, with their first events; claimed if $16 is a working worker, but for
--- those of queues with limits.
+-- Insert runs whose id and idempotency key are free, and were not those of runs that have been purged, with their first
+-- events; claimed if $16 is a working worker, but for those of queues with limits.
 WITH new AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                        $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::bytea[], $14::bigint[],
@@ -33,6 +33,9 @@ WITH new AS MATERIALIZED (
     SELECT FROM {schema}.queues q JOIN {schema}.routes t ON t.namespace = q.namespace AND t.queue = q.name
     WHERE t.route = n.route
       AND (q.paused <> 0 OR coalesce(q.concurrency, q.per_worker, q.per_partition, q.starts) IS NOT NULL))
+  -- One by one: scalar queries are neither joined nor hashed.
+  WHERE (SELECT true FROM {schema}.tombstones b WHERE b.namespace = n.namespace AND b.run_id = n.run_id) IS NULL
+    AND (SELECT true FROM {schema}.tombstones b WHERE b.namespace = n.namespace AND b.idem = n.idem LIMIT 1) IS NULL
   ORDER BY n.number
   ON CONFLICT DO NOTHING RETURNING run_key, uid, worker_key
 ), created AS (
@@ -46,7 +49,7 @@ SELECT uid, run_key, worker_key FROM made;
 
 -- name: run_of_key
 -- Lock what there is under an idempotency key: as reuse.Found.
-SELECT run_key, run_id, uid, route, created_at, seq > 1, ended_at IS NOT NULL, meta FROM {schema}.runs
+SELECT run_key, run_id, uid, route, created_at, seq > 1, ended_at IS NOT NULL OR status = 11, meta FROM {schema}.runs
 WHERE namespace = $1 AND idem = $2 FOR NO KEY UPDATE;
 
 -- name: free_key

@@ -90,7 +90,31 @@ CREATE INDEX runs_listed  ON runs (status, run_key);
 CREATE INDEX runs_routed  ON runs (route, run_key);
 CREATE INDEX runs_child   ON runs (parent_key)           WHERE parent_key IS NOT NULL;
 CREATE INDEX runs_overdue ON runs (deadline_at)          WHERE deadline_at IS NOT NULL AND ended_at IS NULL;
+CREATE INDEX runs_ended   ON runs (route, status, ended_at) WHERE ended_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_idem ON runs (namespace, idem)  WHERE idem IS NOT NULL;
+
+-- Runs that were purged, so that their ids and idempotency keys are not used again. Whatever else is left of one is found by
+-- its run_key.
+CREATE TABLE tombstones (
+  namespace TEXT    NOT NULL,
+  run_id    TEXT    NOT NULL,
+  run_key   INTEGER,
+  idem      TEXT,
+  route     INTEGER NOT NULL,
+  status    INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  ended_at  INTEGER NOT NULL,
+  purged_at INTEGER NOT NULL,
+  rest      INTEGER NOT NULL,             -- 0: nothing else is left; 2: its log and more
+  PRIMARY KEY (namespace, run_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tombstones_idem ON tombstones (namespace, idem)         WHERE idem IS NOT NULL;
+CREATE INDEX tombstones_rest ON tombstones (rest, purged_at, run_key) WHERE run_key IS NOT NULL;
+CREATE UNIQUE INDEX tombstones_run ON tombstones (run_key)          WHERE run_key IS NOT NULL;
+CREATE INDEX tombstones_aged ON tombstones (namespace, purged_at)    WHERE rest = 0;
+
+-- Who does what only one has to do, and for how long nobody else may.
+CREATE TABLE chores (chore TEXT PRIMARY KEY, holder INTEGER NOT NULL, until INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
 -- The tags in the meta of runs, for finding runs by them; a run's own are found by its meta.
 CREATE TABLE tags (

@@ -7,10 +7,12 @@ INSERT INTO routes (namespace, queue, workflow, version) VALUES (?1, ?2, ?3, ?4)
 SELECT route FROM routes WHERE namespace = ?1 AND queue = ?2 AND workflow = ?3 AND version = ?4;
 
 -- name: create_runs
--- Insert a run, or nothing if its id or its idempotency key is taken.
+-- Insert a run, or nothing if its id or its idempotency key is taken, or was by a run that has been purged.
 INSERT INTO runs (run_key, namespace, run_id, uid, route, status, epoch, worker_key, seq, hash, rank, wake_at, deadline_at,
                   priority, partition, parent_key, idem, meta, codec, format, created_at, started_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22
+WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE namespace = ?2 AND run_id = ?3)
+  AND NOT EXISTS (SELECT 1 FROM tombstones WHERE namespace = ?2 AND idem = ?17)
 ON CONFLICT DO NOTHING;
 
 -- name: run_of_key

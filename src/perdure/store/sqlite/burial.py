@@ -1,0 +1,31 @@
+"""Tombstones: what is left of runs that were purged, and who may not be created because of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.store.purging import tombstone
+from perdure.store.sqlite.rows import fetch
+from perdure.store.sqlite.sql import QUERIES
+
+if TYPE_CHECKING:
+    import apsw
+
+    from perdure.model.records import NewRun, Tombstone
+
+
+def get_tombstone(cursor: apsw.Cursor, run_id: str, namespace: str) -> Tombstone | None:
+    """What is left of the run that had an id, if it was purged."""
+    found = fetch(cursor, QUERIES["get_tombstone"], (namespace, run_id))
+    return tombstone(found[0]) if found else None
+
+
+def buried(cursor: apsw.Cursor, run: NewRun) -> Tombstone:
+    """What stands in the way of a run that could be neither created nor found."""
+    found = get_tombstone(cursor, run.run_id, run.namespace)
+    if found is None:
+        found = tombstone(fetch(cursor, QUERIES["find_tombstone"], (run.namespace, run.idempotency_key))[0])
+    return found
+
+
+__all__ = ["buried", "get_tombstone"]
