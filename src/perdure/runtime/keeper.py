@@ -72,7 +72,7 @@ class Keeper:
 
     def _serve(self) -> None:
         pause = self._retention.pause
-        while True:
+        while not self._stop.wait(pause):
             try:
                 if self._is_elected():
                     self._make_pass()
@@ -81,8 +81,6 @@ class Keeper:
                     logger.warning("old runs could not be purged, trying again in %g s: %s", pause, error)
             except Exception:  # a fault of ours must not end it for good
                 logger.critical("old runs could not be purged, trying again in %g s", pause, exc_info=True)
-            if self._stop.wait(pause):
-                break
         self._give_back()
 
     def _make_pass(self) -> None:
