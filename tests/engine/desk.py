@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from perdure import INJECTED, Engine, Retry, StepContext, sleep, step, workflow
 from perdure.testing import ManualClock
 
-PATIENCE = 20.0
+PATIENCE = float(os.environ.get("PERDURE_TEST_PATIENCE", "20"))
 
 
 class Clock(ManualClock):

@@ -1,7 +1,8 @@
 """Runs pytest again and again, each time in a fork that has pytest loaded and Perdure not yet.
 
-Reads orders, a line of JSON each, from its standard input: the folder to import Perdure from, the tests, and the file
-that takes what pytest says. Answers each with pytest's exit code.
+Reads orders, a line of JSON each, from its standard input: the folder to import Perdure from, the tests, the file that
+takes what pytest says, and the seconds after which tests wait no longer for what they expect: without a protection it
+may never come. Answers each with pytest's exit code.
 """
 
 from __future__ import annotations
@@ -20,20 +21,28 @@ import pytest
 import rich
 
 LOADED = (anyio, apsw, click, hypothesis, psycopg, pydantic, rich)
-OPTIONS = ["-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_timeout", "--timeout=30"]
+OPTIONS = ["-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_timeout"]
 OPTIONS += ["--assert=plain"]  # that a test fails is looked at, not why: asserts need not be rewritten each time
 
 
-def run(folder: str, tests: list[str], output: str) -> None:
+TEARDOWN = 10
+"""Seconds that a test gets beyond that, to end."""
+
+
+def run(folder: str, tests: list[str], output: str, patience: float) -> None:
     """Run the tests, in the fork."""
-    os.environ |= {"PYTHONPATH": folder, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    os.environ |= {
+        "PYTHONPATH": folder,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PERDURE_TEST_PATIENCE": str(patience),
+    }
     sys.path.insert(0, folder)
     out = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
     # A place of its own: in the usual one, each would first clear away what others have left.
-    code = pytest.main([*OPTIONS, f"--basetemp={output}-files", *tests])
+    code = pytest.main([*OPTIONS, f"--timeout={patience + TEARDOWN}", f"--basetemp={output}-files", *tests])
     import perdure
 
     sys.stdout.write(f"perdure is {perdure.__file__}\n")

@@ -19,8 +19,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 ROOT = Path(__file__).parents[2]
 STORM = "PERDURE_STORM" in os.environ
+SHORT, LONG = 5.0, 20.0
+"""Seconds that tests wait for what a missing protection keeps from coming, and for what comes on a busy machine."""
 
-Run = Callable[[Path, list[str]], tuple[int, str]]
+Run = Callable[[Path, list[str], float], tuple[int, str]]
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +35,14 @@ def run_tests() -> Iterator[Run]:
     assert driver.stdin is not None
     assert driver.stdout is not None
 
-    def run(package: Path, tests: list[str]) -> tuple[int, str]:
+    def run(package: Path, tests: list[str], patience: float) -> tuple[int, str]:
         output = package.parents[1] / "said"
-        order = {"folder": str(package.parent), "tests": [f"tests/{test}" for test in tests], "output": str(output)}
+        order = {
+            "folder": str(package.parent),
+            "tests": [f"tests/{test}" for test in tests],
+            "output": str(output),
+            "patience": patience,
+        }
         print(json.dumps(order), file=driver.stdin, flush=True)
         code = int(driver.stdout.readline())
         said = output.read_text(encoding="utf-8", errors="replace")
@@ -67,7 +74,7 @@ def test_a_protection_switched_off_is_missed(mutation: Mutation, tmp_path: Path,
         pytest.skip("PERDURE_STORM is not set")
     package = copy_to(tmp_path)
     switch_off(package, mutation)
-    code, said = run_tests(package, [mutation.test])
+    code, said = run_tests(package, [mutation.test], SHORT)
     assert code == pytest.ExitCode.TESTS_FAILED, said
     assert f"FAILED tests/{mutation.test}" in said, said
     assert "errors during collection" not in said, said
@@ -76,5 +83,5 @@ def test_a_protection_switched_off_is_missed(mutation: Mutation, tmp_path: Path,
 @pytest.mark.slow
 def test_with_every_protection_in_place_none_of_these_tests_fails(tmp_path: Path, run_tests: Run) -> None:
     tests = sorted({mutation.test for mutation in TABLE if STORM or not mutation.slow})
-    code, said = run_tests(copy_to(tmp_path), tests)
+    code, said = run_tests(copy_to(tmp_path), tests, LONG)
     assert code == pytest.ExitCode.OK, said
