@@ -57,6 +57,7 @@ HARMLESS = {
     "parent_key": ([77], "who is told of its end; a run that is told of what it does not await takes no notice"),
     "idem": (["key"], "which later enqueue finds it"),
     "paused": ([1], "read by nobody"),
+    "started_at": ([PAST, None], "whether its next claim counts for the rate of its queue"),
     "reason": (["why not"], "shown; what a run ended with is said by its log"),
     "meta": ([b'{"tags":{"a":"b"}}', b"x"], "shown"),
     "codec": ([1], "read by nobody"),
