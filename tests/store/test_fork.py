@@ -30,7 +30,7 @@ def be_child(name):
     del bench._stores[:]
     sys.exit(0)
 
-for number in range(12):
+for number in range(5):
     children = []
     for twin in "ab":
         pid = os.fork()
@@ -54,9 +54,9 @@ def test_children_re_open_and_parents_go_on(tmp_path):
         with Bench(lambda: open_store(path, durability="process")) as bench:
             # No child's exit has dropped the parent's lock.
             assert bench.store.dead_workers(bench.worker(), grace=10**6) == []
-            assert len(bench.store.list_runs(Filter())) == 25
+            assert len(bench.store.list_runs(Filter())) == 1 + 2 * 5
             (key,) = bench.store.held(worker)
-            assert len(bench.log(key)) == 2 + 12 * 4
+            assert len(bench.log(key)) == 2 + 5 * 4
         parent.kill()
     assert integrity(path) == ["ok"]
 
