@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from perdure.model.payloads import tags_of
 from perdure.model.reuse import Found, gives_way, put_off
 from perdure.store import creating
-from perdure.store.postgres.arrays import texts
+from perdure.store.postgres.arrays import bigints, byteas, texts
 from perdure.store.postgres.tags import tag
+from perdure.store.protocol import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,4 +57,6 @@ def _put_off(session: Session, run: NewRun, found: Found, now: int) -> None:
     if tags:
         session.change("untag_run", texts(list(tags)), texts(list(tags.values())), key)
     tag(session, [(key, run.meta)])
-    session.change("use_no_artifacts", key)
+    hashes = byteas([digest for digest, _ in session.fetch("lock_artifacts", bigints([key]), PAGE)])
+    session.change("drop_uses", bigints([key]), hashes)
+    session.change("drop_artifacts", hashes)

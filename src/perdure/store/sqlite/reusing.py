@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perdure.model.payloads import tags_of
 from perdure.model.reuse import Found, gives_way, put_off
 from perdure.store import creating
+from perdure.store.protocol import PAGE
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.sql import QUERIES
 from perdure.store.sqlite.tags import tag
@@ -50,6 +51,8 @@ def _put_off(cursor: apsw.Cursor, run: NewRun, found: Found, now: int) -> None:
     if found.meta:
         cursor.executemany(QUERIES["untag_run"], [(*one, key) for one in tags_of(found.meta).items()])
     tag(cursor, [(key, run.meta)])
-    cursor.execute(QUERIES["use_no_artifacts"], (key,))
+    for digest, _ in fetch(cursor, QUERIES["list_uses"], (key, PAGE)):
+        cursor.execute(QUERIES["drop_use"], (key, digest))
+        cursor.execute(QUERIES["drop_artifact"], (digest,))
     cursor.executemany(QUERIES["keep_artifact"], run.artifacts)
     cursor.executemany(QUERIES["use_artifact"], [(artifact.hash, key) for artifact in run.artifacts])

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from perdure.model.payloads import fields
 from perdure.model.queues import Limits, QueueRow, QueueUsage
-from perdure.model.records import Reuse, Status
+from perdure.model.records import Artifact, Reuse, Status
 from perdure.store.protocol import Filter, Route
 from perdure.testing.store_suite.bench import ROUTE, SECOND, Bench, Holder, case
 
@@ -335,6 +336,17 @@ def a_debounced_run_is_put_off_and_takes_what_was_said_last(bench: Bench) -> Non
     assert claim.row.run_id == "a"
     # It has begun: the next call is another run's.
     assert call("d", 26).is_new
+
+
+@case
+def of_inputs_that_were_replaced_nothing_is_kept(bench: Bench) -> None:
+    reuse, later = Reuse(debounce=60 * SECOND), bench.store.now() + 30 * SECOND
+    old, new = (Artifact(sha256(data).digest(), len(data), data) for data in (b"old", b"new"))
+    first = _create(bench, _keyed(bench, "a", reuse, artifacts=(old,), delay_until=later))
+    _create(bench, _keyed(bench, "b", reuse, artifacts=(new,), delay_until=later))
+    assert bench.store.get_artifact(old.hash) is None
+    assert bench.store.get_artifact(new.hash) == b"new"
+    assert bench.row(first.row.run_key).status is Status.PENDING
 
 
 @case

@@ -66,10 +66,6 @@ UPDATE {schema}.runs SET hash = $2, codec = $3, wake_at = $4, rank = $5, deadlin
                          meta = $9
 WHERE run_key = $1;
 
--- name: use_no_artifacts
--- A run refers to no artifact any more.
-DELETE FROM {schema}.artifact_uses WHERE run_key = $1;
-
 -- name: find_runs
 -- The runs that have the ids, else those that have the idempotency keys, by their place in what was asked for.
 SELECT n.number, v.*

@@ -33,10 +33,6 @@ UPDATE events SET codec = ?2, payload = ?3, args = ?4, hash = ?5 WHERE run_key =
 UPDATE runs SET hash = ?2, codec = ?3, wake_at = ?4, rank = ?5, deadline_at = ?6, priority = ?7, partition = ?8, meta = ?9
 WHERE run_key = ?1;
 
--- name: use_no_artifacts
--- A run refers to no artifact any more.
-DELETE FROM artifact_uses WHERE run_key = ?1;
-
 -- name: last_run_key
 -- The highest key ever given.
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0);
