@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from perdure.model.durations import Duration
     from perdure.model.schedules import Occurrence, ScheduleRow
+    from perdure.queues import Queue
     from perdure.runtime.worker import Worker
     from perdure.waiting import Home
     from perdure.workflow import Workflow
@@ -39,6 +40,7 @@ class ScheduleOptions(TypedDict, total=False):
     jitter: Duration | None
     start: datetime | None
     end: datetime | None
+    queue: Queue | str | None
     priority: int
     tags: Mapping[str, str] | None
     revision: int
@@ -251,6 +253,7 @@ class ScheduleClient:
         jitter: Duration | None = None,
         start: datetime | None = None,
         end: datetime | None = None,
+        queue: Queue | str | None = None,
         priority: int = 0,
         tags: Mapping[str, str] | None = None,
         revision: int = 0,
@@ -275,6 +278,8 @@ class ScheduleClient:
             jitter: put each occurrence off by less than this, always by the same for the same key and occurrence.
             start: no occurrence before this instant.
             end: no occurrence after this instant.
+            queue: where its runs wait to be claimed; by default the workflow's queue. Whoever executes runs of that
+                queue fires it.
             priority: of its runs, as for ``enqueue``.
             tags: of its runs.
             revision: a definition of a lower revision never replaces one of a higher: raise it with each change where
@@ -286,7 +291,7 @@ class ScheduleClient:
         """
         plan = Plan(
             every=every, cron=cron, tz=tz, key=key, overlap=overlap, catch_up=catch_up, jitter=jitter, start=start,
-            end=end, priority=priority, tags=tags, revision=revision,
+            end=end, queue=queue, priority=priority, tags=tags, revision=revision,
         )  # fmt: skip
         row = await Scheduling(self._home.operations).define(workflow, value, plan, self._home.since)
         self._look_at_schedules()

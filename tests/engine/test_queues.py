@@ -106,6 +106,19 @@ async def test_a_workflow_chooses_the_queue_of_a_child_and_the_engine_serves_it(
 
 
 @in_loop
+async def test_the_runs_of_a_schedule_wait_in_the_queue_that_it_names(path, desk):
+    clock = Clock()
+    async with engine_at(path, letter, desk=desk, queues=["slow"], clock=clock) as engine:
+        await engine.schedule(letter, "a", every="1h", key="k", queue="slow")
+        await clock.armed()
+        clock.advance("1h")
+        while not (found := [row async for row in engine.runs(workflow="letter")]):
+            await asyncio.sleep(0)
+        assert [row.queue for row in found] == ["slow"]
+        assert await engine.get(found[0].run_id, letter).result() == "a"
+
+
+@in_loop
 async def test_an_engine_may_serve_some_queues_only(path, desk):
     async with engine_at(path, letter, job, desk=desk, only_queues=["mail"], queues=[mail]) as engine:
         left = await engine.enqueue(job, 1)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perdure.model.records import NewRun
     from perdure.model.schedules import Occurrence, ScheduleChange
     from perdure.operations.verbs import Operations
+    from perdure.queues import Queue
     from perdure.workflow import Workflow
 
 logger = logging.getLogger("perdure.schedules")
@@ -57,6 +58,7 @@ class Plan:
     jitter: Duration | None = None
     start: datetime | None = None
     end: datetime | None = None
+    queue: Queue | str | None = None
     priority: int = 0
     tags: Mapping[str, str] | None = None
     revision: int = 0
@@ -83,7 +85,7 @@ class Scheduling:
         """
         operations = self._operations
         now = operations.store.now()
-        run = operations.new_run(workflow, value, Start(priority=plan.priority, tags=plan.tags))
+        run = operations.new_run(workflow, value, Start(priority=plan.priority, tags=plan.tags, queue=plan.queue))
         new = _row(workflow, run, plan, now, since)
         while True:
             old = await self._find(new.key)
