@@ -11,6 +11,7 @@ from perdure.store.open import open_store
 from perdure.store.postgres.hints import FLOOR
 from perdure.testing.store_suite import Bench
 from perdure.testing.store_suite.bench import soon
+from tests.store.children import child
 
 pytestmark = pytest.mark.postgres
 
@@ -137,3 +138,48 @@ def test_who_hears_the_hints_of_many_gives_its_own_more_seldom(alone):
         assert soon(lambda: hints._gap > 4 * usual)
     one.create_runs([bench.new()])
     assert soon(lambda: hints._due is None and hints._gap == usual)
+
+
+HUNGRY = """
+import resource, threading
+from perdure.errors import StoreUnreachable
+from perdure.testing.store_suite.bench import soon
+from tests.store.children import child
+
+store = open_store(sys.argv[1])
+store.changed()
+say("ready"); hear()
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+# None is left for a new connection, nor to wait with.
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+say("none left"); hear()
+try:
+    store.get_run("r")
+except StoreUnreachable:
+    pass
+else:
+    raise AssertionError("connected without a descriptor")
+hints = [thread for thread in threading.enumerate() if thread.name == "perdure-hints"]
+assert len(hints) == 1
+hints[0].join(1)
+assert hints[0].is_alive()
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+assert soon(lambda: not store.changed())
+say("well"); hear()
+assert soon(store.changed)
+say("heard")
+"""
+
+
+def test_hints_go_on_in_a_process_that_had_no_file_descriptors_left(alone):
+    bench, server = alone
+    with child(HUNGRY, server.url("perdure")) as process:
+        assert process.hear() == ["ready"]
+        process.say("go")
+        assert process.hear() == ["none", "left"]
+        server.terminate_backends()
+        process.say("go")
+        assert process.hear() == ["well"]
+        process.say("go")
+        bench.create()
+        assert process.finish() == ["heard"]

@@ -201,7 +201,8 @@ class World:
         pid = post.process.pid
         assert pid is not None
         self.crew.ledger.write("stopped", key=str(pid))
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # it ended meanwhile, for want of memory
+            os.kill(pid, signal.SIGSTOP)
         post.frozen = threading.Timer(STOPPED, self._go_on, [pid])
         post.frozen.start()
         self.timers.append(post.frozen)

@@ -83,7 +83,7 @@ class Connector:
     def _login(self, begin: Callable[[psycopg.Connection], None]) -> psycopg.Connection:
         try:
             connection = psycopg.connect(**self._options, autocommit=True)
-        except psycopg.Error as error:
+        except (psycopg.Error, OSError) as error:  # the latter from waiting for it, where no descriptor is left
             raise translate_login(error, self.label) from error
         try:
             begin(connection)

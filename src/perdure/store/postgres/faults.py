@@ -58,6 +58,11 @@ _PERMISSIONS: _Kind = (
 )
 _LOGIN: _Kind = (StoreUnreachable, "the server refuses the login", "check user, password and database of the URL")
 _SHORT: _Kind = (StoreUnreachable, "the server takes no more connections", "raise max_connections, or use a pooler")
+_HUNGRY: _Kind = (
+    StoreUnreachable,
+    "this process has too many files open to connect",
+    "raise the limit (ulimit -n), or close what the process does not need",
+)
 _UNREACHABLE: _Kind = (
     StoreUnreachable,
     "the database cannot be reached",
@@ -121,7 +126,7 @@ def translate(error: psycopg.Error, store: str) -> StoreError:
     return kind(f"{message}: {store} ({detail})", store=store, detail=detail, advice=advice)
 
 
-def translate_login(error: psycopg.Error, store: str) -> StoreError:
+def translate_login(error: Exception, store: str) -> StoreError:
     """The same for what went wrong while connecting, where the server's code does not reach us."""
     detail = str(error).strip()
     kind, message, advice = _UNREACHABLE
@@ -137,6 +142,7 @@ _SIGNS: Final[tuple[tuple[str, _Kind], ...]] = (
     ("authentication failed", _LOGIN),
     ("does not exist", _LOGIN),
     ("no password supplied", _LOGIN),
+    ("Too many open files", _HUNGRY),
     ("too many", _SHORT),
     ("remaining connection slots", _SHORT),
 )

@@ -17,6 +17,10 @@ PATIENCE: Final = 6.0
 """Seconds for which whoever closes a store waits for its threads: they may be about to connect."""
 
 
+_Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""One that needs no descriptor of its own: this goes on where the process has none left."""
+
+
 class Bell:
     """What wakes a thread that waits for its connection."""
 
@@ -33,7 +37,7 @@ class Bell:
 
     def wait(self, session: Session | None, seconds: float) -> None:
         """Wait until there is something to read on the session's connection, the bell is rung, or time is up."""
-        with selectors.DefaultSelector() as selector:
+        with _Selector() as selector:
             selector.register(self._hears, selectors.EVENT_READ)
             if session is not None:
                 with suppress(ValueError, KeyError, OSError, psycopg.Error):
