@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
-from perdure.context import current_run, in_step, now, step_context
+from perdure.context import check_outside, current_run, in_step, now, step_context
 from perdure.errors import DefinitionError, RunConflict, UnknownWorkflow
 from perdure.handle import Handle
 from perdure.model.records import Status
 from perdure.model.starting import valid_tags
-from perdure.operations import Operations, Pruned, Runs, Start, check_distinct, chosen, prune
+from perdure.operations import Operations, Pruned, Runs, Start, check_distinct, chosen, joining, prune
 from perdure.options import statuses
 from perdure.queueing import QueueClient
 from perdure.schedules import ScheduleClient
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perdure.options import EnqueueOptions, RunOptions
     from perdure.queues import Queue
     from perdure.runtime.worker import Worker
+    from perdure.transactional.guests import Connection
     from perdure.waiting import Home
 
 InputT = TypeVar("InputT")
@@ -75,6 +76,7 @@ class Client(QueueClient, ScheduleClient):
         partition: str | None = None,
         tags: Mapping[str, str] | None = None,
         deadline: Duration | datetime | None = None,
+        within: Connection | None = None,
     ) -> Handle[R]:
         """Create a run, or find the one that is there; it is executed by whichever engine claims it.
 
@@ -98,22 +100,29 @@ class Client(QueueClient, ScheduleClient):
             tags: kept with the run and shown; it is found by them.
             deadline: how long the run may take from when it may begin, or an instant (an aware datetime); then it is
                 cancelled, as by ``Handle.cancel``. By default the workflow's, if it has one.
+            within: a connection of yours in a transaction: there is a run once that has committed, and none if it is
+                rolled back. Of psycopg, SQLAlchemy (or a ``Session``), sqlite3 or apsw. Where it is to the store's own
+                database, the run is created in it; else it goes through the engine's outbox, and a conflict is found
+                by the worker that relays it. With a key, the id is made of that.
 
         Raises:
             RunConflict: the id or key is taken by another workflow or another input.
             RunPurged: it was that of a run which has been purged.
+            NoTransaction: the connection that is given as ``within`` is in none.
             NotSerializable: the input cannot be stored exactly.
             DefinitionError: an option is wrong.
         """
-        if current_run() is not None:
+        if within is not None:
+            check_outside()
+        elif current_run() is not None:
             if idempotency_key is not None or idempotency_window is not None or debounce is not None:
                 raise DefinitionError(
                     "in a workflow a run is enqueued without idempotency_key",
                     advice="it is started once whatever happens",
                 )
-            within = deadline - now() if isinstance(deadline, datetime) else deadline
+            left = deadline - now() if isinstance(deadline, datetime) else deadline
             given = workflow.with_options(
-                run_id=run_id, delay=delay, tags=tags, deadline=within, abandon=True, queue=queue,
+                run_id=run_id, delay=delay, tags=tags, deadline=left, abandon=True, queue=queue,
                 priority=priority or None, partition=partition,
             )  # fmt: skip
             started = given.start(value) if workflow.takes_input else cast("Workflow[None, R]", given).start()
@@ -124,7 +133,9 @@ class Client(QueueClient, ScheduleClient):
             run_id, idempotency_key, delay, priority, tags, deadline, queue, partition,
             idempotency_window, debounce, debounce_limit,
         )  # fmt: skip
-        operations = self._ops
+        operations = self._ops if within is None else self._home.anywhere
+        if within is not None:
+            return (await self.join(operations, within, workflow, [(value, start)]))[0]
         created = await operations.create([operations.new_run(workflow, value, start)], workflow)
         self._poke()
         return self._handle(workflow, created[0].row)
@@ -142,6 +153,7 @@ class Client(QueueClient, ScheduleClient):
         partition: str | None = None,
         tags: Mapping[str, str] | None = None,
         deadline: Duration | datetime | None = None,
+        within: Connection | None = None,
     ) -> list[Handle[R]]:
         """Create many runs, or find those that are there, thousands to a transaction.
 
@@ -155,6 +167,7 @@ class Client(QueueClient, ScheduleClient):
             partition: as for ``enqueue``, the same for all.
             tags: as for ``enqueue``, the same for all.
             deadline: as for ``enqueue``.
+            within: as for ``enqueue``.
 
         Raises:
             RunConflict: an id is taken by another workflow or another input; the others are created all the same.
@@ -162,21 +175,41 @@ class Client(QueueClient, ScheduleClient):
             NotSerializable: an input cannot be stored exactly; then none was created.
             DefinitionError: an option is wrong, or an id is given twice with different inputs; then none was created.
         """
-        operations = self._ops
+        operations = self._ops if within is None else self._home.anywhere
         values = list(values)
         if run_ids is not None and len(run_ids) != len(values):
             raise DefinitionError(f"{len(values)} inputs, but {len(run_ids)} run ids", advice="give one id per input")
         names: Sequence[str | None] = [None] * len(values) if run_ids is None else run_ids
-        new = [
-            operations.new_run(workflow, value, Start(run_id, None, delay, priority, tags, deadline, queue, partition))
+        starts = [
+            (value, Start(run_id, None, delay, priority, tags, deadline, queue, partition))
             for value, run_id in zip(values, names, strict=True)
         ]
+        if within is not None:
+            check_outside()
+            return await self.join(operations, within, workflow, starts)
+        new = [operations.new_run(workflow, value, start) for value, start in starts]
         check_distinct(new)
         handles: list[Handle[R]] = []
         for at in range(0, len(new), CHUNK):
             created = await operations.create(new[at : at + CHUNK], workflow)
             handles += [self._handle(workflow, one.row) for one in created]
             self._poke()
+        return handles
+
+    async def join(
+        self,
+        operations: Operations,
+        connection: Connection,
+        workflow: Workflow[Any, R],
+        starts: Sequence[tuple[Any, Start]],
+    ) -> list[Handle[R]]:
+        """Enqueue runs in a transaction of the caller's. Of a sync driver, never suspends, where no loop is running."""
+        new = [operations.new_run(workflow, value, start.named(operations.namespace)) for value, start in starts]
+        check_distinct(new)
+        started = await joining.create(operations, connection, new, workflow)
+        handles = [Handle(one.run_id, workflow, self._home, one.run_key) for one in started]
+        for handle in handles:
+            handle.is_expected = True
         return handles
 
     @overload

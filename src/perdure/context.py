@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from perdure.clock import SystemClock
-from perdure.errors import ColourError, NotInRun, StepAborted
+from perdure.errors import ColourError, DefinitionError, NotInRun, StepAborted
 from perdure.model.durations import to_datetime
 
 if TYPE_CHECKING:
@@ -312,6 +312,19 @@ def current_run() -> CurrentRun | None:
         fiber = here.fiber
         return None if fiber is None else fiber.run
     return loop.run if isinstance(loop, RunLoopBase) else None
+
+
+def check_outside() -> None:
+    """Refuse a transaction of the user's where a workflow's own code is calling.
+
+    Raises:
+        DefinitionError: it is.
+    """
+    if current_run() is not None:
+        raise DefinitionError(
+            "within= is not for a workflow's own code, which has no connection that it keeps",
+            advice="do it in a step; what a workflow enqueues and sends itself is part of its next commit",
+        )
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from perdure.model.durations import seconds
 from perdure.operations import Operations
 from perdure.options import check_retention, limits
 from perdure.queues import queues_of
+from perdure.relaying import Relays
 from perdure.runtime.journal import Journal
 from perdure.runtime.watch import Watch
 from perdure.runtime.worker import Worker
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
     from perdure.store.open import Durability
     from perdure.store.protocol import Store
+    from perdure.transactional.source import Source
     from perdure.workflow import Workflow
 
 logger = logging.getLogger("perdure.engine")
@@ -74,6 +76,7 @@ class Engine(Client):
         retention: Retention | None = None,
         name: str = "",
         namespace: str | None = None,
+        outboxes: Iterable[Source[Any]] = (),
         durability: Durability = "disk",
         clock: Clock | None = None,
         reached: Callable[[str], None] | None = None,
@@ -103,6 +106,8 @@ class Engine(Client):
             name: the worker's name in logs and lists; by default the host's name.
             namespace: runs, schedules and ids of other namespaces are not seen, and their runs not executed. By default
                 ``PERDURE_NAMESPACE``, else the one without a name.
+            outboxes: sources of ``perdure.transactional``, databases of yours in whose transactions runs are enqueued
+                and signals sent (``within=``); once it is started, it relays what they have committed.
             durability: "disk" (committed means on disk) or "process" (it survives the process only).
             clock: where the time comes from; tests give one they can move.
             reached: told of each point of ``perdure.runtime.points`` as it is reached; for crash tests.
@@ -122,6 +127,7 @@ class Engine(Client):
         self._dispatch: Dispatch | None = None
         self._name = name
         self._namespace = default_namespace() if namespace is None else ids.valid_namespace(namespace)
+        self._relays = Relays(outboxes)
         self._durability: Durability = durability
         self._clock: Clock = clock or SystemClock()
         self._takes_stores_clock = clock is None
@@ -188,7 +194,10 @@ class Engine(Client):
                 self._dispatch = dispatch = Dispatch(self._hooks, self._store, self._journal)
                 self._journal.told, worker.host.hooks = dispatch.committed, dispatch
             await self._define_queues(worker)
+            await self._relays.open(self._ops, reached=self._reached)
             await worker.start(serve=serve)
+            if serve:
+                self._relays.start()
             if self._dispatch is not None:
                 self._dispatch.worker("worker_started", worker)
             _ = self._ops  # raises if the store has gone meanwhile, when the worker was not there to be told
@@ -196,6 +205,7 @@ class Engine(Client):
         except BaseException:
             if worker is not None:
                 worker.abandon()
+            self._relays.abandon()
             try:
                 await self._leave_hooks(worker, 0)
                 await self._leave_tools()
@@ -227,6 +237,7 @@ class Engine(Client):
             worker = self._worker
             if worker is None:
                 return []
+            await self._relays.stop(grace_s)
             left = await worker.stop(drain_s, grace_s)
             self._worker = None
             try:
@@ -254,9 +265,12 @@ class Engine(Client):
         self._open()
         self._clients += 1
         try:
+            await self._relays.open(self._ops, reached=self._reached)
             yield self
         finally:
             self._clients -= 1
+            if self._worker is None and not self._clients:
+                await self._relays.stop(0)
             self._close()
 
     async def serve(
@@ -413,6 +427,7 @@ class Engine(Client):
         worker, watch, journal = self._worker, self._watch, self._journal
         if self._dispatch is not None:
             self._dispatch.abandon()
+        self._relays.abandon()
         self._worker = self._stack = self._dispatch = None
         if watch is not None:
             watch.stop()
@@ -445,6 +460,7 @@ class Engine(Client):
             if self._worker is None:
                 await self._start(serve=False)
             assert self._worker is not None
+            await self._relays.tick()
             return await self._worker.tick()
         finally:
             self._ticking = False

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from perdure.context import DEFAULT_STREAM, current_run, on_run
+from perdure.context import DEFAULT_STREAM, check_outside, current_run, on_run
 from perdure.errors import Undecodable
 from perdure.model.durations import to_datetime
 from perdure.model.payloads import stream_args
 from perdure.model.records import Kind
-from perdure.operations import signalling
+from perdure.operations import joining, signalling
 from perdure.operations.forking import fork
 from perdure.runtime.reports import named
 from perdure.signals import cancellation, message
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perdure.operations import Operations
     from perdure.signals import Signal
     from perdure.streams import Stream
+    from perdure.transactional.guests import Connection
     from perdure.workflow import Workflow
 
 R = TypeVar("R")
@@ -65,6 +66,11 @@ class Home(Protocol):
         ...
 
     @property
+    def anywhere(self) -> Operations:
+        """The same for what is done on another loop, or on none."""
+        ...
+
+    @property
     def waiting(self) -> Waiting:
         """How to wait for them."""
         ...
@@ -77,13 +83,15 @@ class Handle(Generic[R]):
 
     Attributes:
         run_id: the run's id.
+        is_expected: whether the run may not be there yet, as it was enqueued ``within`` a transaction.
     """
 
-    __slots__ = ("_home", "_workflow", "run_id", "run_key")
+    __slots__ = ("_home", "_workflow", "is_expected", "run_id", "run_key")
 
     def __init__(self, run_id: str, workflow: Workflow[Any, R] | None, home: Home, run_key: int | None = None) -> None:
         self.run_id = run_id
         self.run_key = run_key
+        self.is_expected = False
         self._workflow = workflow
         self._home = home
 
@@ -109,7 +117,8 @@ class Handle(Generic[R]):
     async def result(self, timeout: Duration | None = None) -> R:
         """Wait until the run has ended and return its result, or raise what it ended with.
 
-        Giving up (a timeout, a cancelled caller) does not touch the run.
+        Giving up (a timeout, a cancelled caller) does not touch the run. One that was enqueued ``within`` a transaction
+        is waited for until it is there: for ever if that was rolled back, and there is no timeout.
 
         Args:
             timeout: how long to wait at most; by default for ever.
@@ -154,6 +163,7 @@ class Handle(Generic[R]):
         value: T = None,  # type: ignore[assignment]
         *,
         idempotency_key: str | None = None,
+        within: Connection | None = None,
     ) -> bool:
         """Send the run a signal. Once this returns it is kept, whatever dies: the run has it when it comes to wait.
 
@@ -163,6 +173,8 @@ class Handle(Generic[R]):
             signal: the signal, or its name. By name the message's type is checked when the run receives it.
             value: the message.
             idempotency_key: a second signal of this name with this key is not sent again.
+            within: a connection of yours in a transaction, as for ``Engine.enqueue``: it is sent once that has
+                committed, by the engine's outbox, and nobody says here whether the run is there to hear it.
 
         Returns:
             Whether it was sent; False if it had been already.
@@ -174,6 +186,10 @@ class Handle(Generic[R]):
             DefinitionError: the name, or the idempotency key, is wrong.
         """
         what = message(signal, value, idempotency_key)
+        if within is not None:
+            check_outside()
+            await joining.send(self._home.anywhere, within, self.run_id, what)
+            return True
         if current_run() is not None:
             on_run(lambda run: run.send(what._replace(run_id=self.run_id)))
             return True

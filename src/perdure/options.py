@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from perdure.queues import Queue
     from perdure.runtime.host import OnDrift
     from perdure.store.protocol import Durability
+    from perdure.transactional.guests import Connection
+    from perdure.transactional.source import Source
     from perdure.workflow import Workflow
 
 
@@ -42,6 +44,7 @@ class EngineOptions(TypedDict, total=False):
     on_drift: OnDrift
     name: str
     namespace: str | None
+    outboxes: Iterable[Source[Any]]
     durability: Durability
     clock: Clock | None
     reached: Callable[[str], None] | None
@@ -61,6 +64,7 @@ class EnqueueOptions(TypedDict, total=False):
     partition: str | None
     tags: Mapping[str, str] | None
     deadline: Duration | datetime | None
+    within: Connection | None
 
 
 class RunOptions(TypedDict, total=False):

@@ -21,6 +21,7 @@ from perdure.here import run
 from perdure.model.durations import seconds
 from perdure.portal import Portal
 from perdure.saga import SyncSaga, Undo
+from perdure.transactional.source import drive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from perdure.signals import Signal
     from perdure.store.protocol import Store
     from perdure.streams import Emitted, Stream
+    from perdure.transactional.guests import Connection
     from perdure.workflow import Workflow
 
 T = TypeVar("T")
@@ -184,6 +186,16 @@ def _here(what: str) -> Fiber:
     return fiber
 
 
+def _on_this_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Do what is done on a connection of the caller's where it is used: on this thread, with nothing to wait for."""
+    if asyncio._get_running_loop() is not None:
+        work.close()
+        raise ColourError(
+            "a blocking call on a running event loop would block it", advice="await perdure.Engine's methods there"
+        )
+    return drive(work)
+
+
 # -- the blocking engine --------------------------------------------------------------------------
 
 
@@ -220,9 +232,17 @@ class Handle(Generic[R]):
         """Ask the run to end; see ``perdure.Handle.cancel``."""
         self._portal.call(self._handle.cancel(reason, force=force))
 
-    def signal(self, signal: Signal[T] | str, value: Any = None, *, idempotency_key: str | None = None) -> bool:
+    def signal(
+        self,
+        signal: Signal[T] | str,
+        value: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        within: Connection | None = None,
+    ) -> bool:
         """Send the run a signal; False if that was done already, under the same idempotency key."""
-        return self._portal.call(self._handle.signal(signal, value, idempotency_key=idempotency_key))
+        sending = self._handle.signal(signal, value, idempotency_key=idempotency_key, within=within)
+        return self._portal.call(sending) if within is None else _on_this_thread(sending)
 
     def pause(self, reason: str = "") -> None:
         """Let the run rest until it is resumed."""
@@ -341,7 +361,9 @@ class Engine:
     ) -> Handle[R]: ...
     def enqueue(self, workflow: Workflow[Any, R], value: Any = None, /, **options: Unpack[EnqueueOptions]) -> Handle[R]:
         """Create a run, or find the one that is there; options as for ``perdure.Engine.enqueue``."""
-        return Handle(self._portal.call(self._engine.enqueue(workflow, value, **options)), self._portal)
+        enqueuing = self._engine.enqueue(workflow, value, **options)
+        is_apart = options.get("within") is None
+        return Handle(self._portal.call(enqueuing) if is_apart else _on_this_thread(enqueuing), self._portal)
 
     def enqueue_many(  # noqa: PLR0913 - the options of runs
         self,
@@ -356,13 +378,15 @@ class Engine:
         partition: str | None = None,
         tags: Mapping[str, str] | None = None,
         deadline: Duration | datetime | None = None,
+        within: Connection | None = None,
     ) -> list[Handle[R]]:
         """Create many runs, or find those that are there; see ``perdure.Engine.enqueue_many``."""
         many = self._engine.enqueue_many(
             workflow, values, run_ids=run_ids, delay=delay, queue=queue, priority=priority, partition=partition,
-            tags=tags, deadline=deadline,
+            tags=tags, deadline=deadline, within=within,
         )  # fmt: skip
-        return [Handle(handle, self._portal) for handle in self._portal.call(many)]
+        handles = self._portal.call(many) if within is None else _on_this_thread(many)
+        return [Handle(handle, self._portal) for handle in handles]
 
     @overload
     def run(self, workflow: Workflow[None, R], /, **options: Unpack[RunOptions]) -> R: ...

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import EngineNotOpen, WrongState
+from perdure.errors import EngineNotOpen, RunNotFound, WrongState
 from perdure.model.durations import seconds
 from perdure.model.records import Kind, Status
 from perdure.operations import Continued, WentOn
@@ -95,11 +95,21 @@ class Home:
             WrongState: it is open on another loop.
             StoreGone: its store is gone.
         """
+        operations = self.anywhere
+        self.check_loop()
+        return operations
+
+    @property
+    def anywhere(self) -> Operations:
+        """The same for what is done on another loop, or on none.
+
+        Raises:
+            EngineNotOpen, StoreGone: likewise.
+        """
         if self._operations is None:
             raise EngineNotOpen(
                 "the engine is not open", advice="use `async with engine:` to execute, or `async with engine.client():`"
             )
-        self.check_loop()
         if self.fault is not None:
             raise self.fault
         return self._operations
@@ -170,8 +180,7 @@ class Waiters:
 
     async def _next_end(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, operations: Operations) -> Any:
         if handle.run_key is None:
-            row = await operations.row(handle.run_id)
-            handle.run_key = row.run_key
+            handle.run_key = await self._appear(handle, operations)
         run_key = handle.run_key
         recent = self._recent.get(run_key)
         if recent is not None:
@@ -195,6 +204,17 @@ class Waiters:
         if not (row.status.terminal or row.status is Status.BLOCKED):
             raise WentOn
         return await operations.result(row, workflow)
+
+    async def _appear(self, handle: Handle[Any], operations: Operations) -> int:
+        """Return the key of a handle's run, and if it is yet to come, wait for that."""
+        while True:
+            seen = self._count
+            try:
+                return (await operations.row(handle.run_id)).run_key
+            except RunNotFound:
+                if not handle.is_expected or self._fault is not None:
+                    raise
+            await self.change(seen)
 
     def ended(self, run: Run) -> None:
         """A run ended in this process."""

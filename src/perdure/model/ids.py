@@ -41,6 +41,17 @@ def run_id(now: int, random: Callable[[int], bytes]) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def run_id_of_key(namespace: str, key: str) -> str:
+    """Return the id of a run that is started under an idempotency key where nobody can look whether it is there.
+
+    It is the same for the same key, so that all who use the key speak of one run.
+    """
+    digest = sha256(b"perdure run of key ")
+    for part in (namespace.encode(), key.encode()):
+        digest.update(b"%d:" % len(part) + part)
+    return b32encode(digest.digest()[:_KEY_BYTES]).decode("ascii").lower()
+
+
 def new_uid(random: Callable[[int], bytes]) -> bytes:
     """Make the uid of a run: 16 random bytes, kept for ever, on which its idempotency keys hang."""
     return random(UID_SIZE)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from perdure.errors import DefinitionError
 from perdure.model.durations import FOREVER, micros
+from perdure.model.ids import run_id_of_key, valid_run_id
 from perdure.model.records import Reuse
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ class Start:
     idempotency_window: Duration | Literal["ended"] | None = None
     debounce: Duration | None = None
     debounce_limit: Duration | None = None
+
+    def named(self, namespace: str) -> Start:
+        """Return it with an id made of its key, if it has one that stands for one run for ever and no id."""
+        lasts = self.idempotency_window is None and self.debounce is None
+        if self.run_id is not None or self.idempotency_key is None or not lasts:
+            return self
+        return replace(self, run_id=run_id_of_key(namespace, valid_run_id(self.idempotency_key, "idempotency key")))
 
 
 def reuse_of(start: Start) -> Reuse | None:

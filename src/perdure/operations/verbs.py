@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from perdure.model.records import Claim, Created
     from perdure.operations.starting import Start
     from perdure.store.protocol import Store
+    from perdure.transactional.source import Source
 
     T = TypeVar("T")
 
@@ -93,6 +94,10 @@ class Operations:
         self.namespace = namespace
         self.definitions = definitions or {}
         self.reached = reached
+        self.written: Callable[[], object] = lambda: None
+        """Told when something was written into one of them; its transaction has yet to commit."""
+        self.outboxes: tuple[Source[Any], ...] = ()
+        """Where is written what is started and sent in transactions of the caller's."""
 
     # -- creating
 
@@ -178,19 +183,19 @@ class Operations:
                 await self.check_same(found.row, workflow, run)
         return created
 
-    async def check_same(self, row: RunRow, workflow: Workflow[Any, Any], new: NewRun) -> None:
-        """Compare a run that is there with the one that was to be created.
+    async def check_same(self, row: RunRow, workflow: Workflow[Any, Any] | None, new: NewRun) -> None:
+        """Compare a run that is there with the one that was to be created; without its code, as it is written.
 
         Raises:
             RunConflict: they differ.
         """
         run_id = row.run_id
-        if row.workflow != workflow.name:
+        if row.workflow != new.workflow:
             raise RunConflict(
-                f"run {run_id!r} belongs to workflow {row.workflow!r}, not {workflow.name!r}",
+                f"run {run_id!r} belongs to workflow {row.workflow!r}, not {new.workflow!r}",
                 run_id=run_id,
                 recorded=row.workflow,
-                found=workflow.name,
+                found=new.workflow,
                 advice="choose another run id",
             )
         first = (await self.call(lambda: self.store.read_events(row.run_key, 0, 1)))[0]
@@ -208,7 +213,7 @@ class Operations:
                 advice="use another run id for another input; the recorded run goes on unchanged",
             )
 
-    async def _began_with(self, row: RunRow, found: bytes, workflow: Workflow[Any, Any]) -> bool:
+    async def _began_with(self, row: RunRow, found: bytes, workflow: Workflow[Any, Any] | None) -> bool:
         """Whether a run that goes on as a new one had this input at first, or nobody knows any more which it had."""
         oldest = await self.call(lambda: self.store.get_run(f"{row.run_id}~1", row.namespace))
         if oldest is None:
@@ -445,10 +450,12 @@ def _undone(run_id: str, status: Status, view: RunView) -> WrongState:
     )
 
 
-def _same_input(recorded: bytes, found: bytes, workflow: Workflow[Any, Any]) -> bool:
+def _same_input(recorded: bytes, found: bytes, workflow: Workflow[Any, Any] | None) -> bool:
     """Whether two stored inputs are the same, if need be once the recorded one is written as it is written today."""
     if recorded == found:
         return True
+    if workflow is None:
+        return False
     try:
         return workflow.input.encode(workflow.input.decode(recorded)) == found
     except PerdureError:

@@ -37,9 +37,14 @@ FIRED: Final = "fired"
 PURGE, PURGED, COLLECT, COLLECTED = pruning.PURGE, pruning.PURGED, pruning.COLLECT, pruning.COLLECTED
 """Runs are about to become tombstones; what purged runs have left behind is about to be deleted, a part of it."""
 
+RELAY: Final = "relay"
+"""What a transaction of the user's has left in an outbox is about to be created, and sent."""
+RELAYED: Final = "relayed"
+"""It is in the store; the outbox still has it."""
+
 POINTS: Final = (
     CREATE, CREATED, CLAIM, CLAIMED, COMMIT, COMMITTED, BODY, TRANSACT, TRANSACTED, BODY_ENDED, RECLAIM, RECLAIMED,
-    FORK, FORKED, FIRE, FIRED,
+    FORK, FORKED, FIRE, FIRED, RELAY, RELAYED,
     PURGE, PURGED, COLLECT, COLLECTED,
 )  # fmt: skip
 """All of them, in the order of a run's life."""

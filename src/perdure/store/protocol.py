@@ -86,10 +86,32 @@ class Filter:
     """Only runs that have all of these tags: names and values."""
 
 
+class Joined(Protocol):
+    """The verbs by which runs are created, in a transaction of somebody else's; see ``Store.joined``."""
+
+    def create_runs(self, new: Sequence[NewRun], /) -> list[Created]:
+        """As ``Store.create_runs``."""
+        ...
+
+    def get_run(self, run_id: str, namespace: str = "") -> RunRow | None:
+        """As ``Store.get_run``."""
+        ...
+
+    def read_events(self, run_key: int, after: int = 0, limit: int = PAGE) -> list[Event]:
+        """As ``Store.read_events``."""
+        ...
+
+    def get_artifact(self, digest: bytes) -> bytes | None:
+        """As ``Store.get_artifact``."""
+        ...
+
+
 class Store(Protocol):
     """A durable home of runs; see the module's text. Errors: ``perdure.errors.StoreError`` and its kinds."""
 
     url: str
+    store_id: str
+    """Names the store, wherever it is and whoever opens it: drawn by lot when it was made."""
     inline: bool
     """Whether verbs are quick enough to be called on an event loop."""
 
@@ -108,6 +130,14 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of every connection; idempotent."""
+        ...
+
+    def joined(self, connection: object, /) -> Joined | None:
+        """Return what creates runs in the transaction of somebody else's connection, if that is to this very database.
+
+        ``connection`` is a driver's, in a transaction, and nobody else uses it meanwhile; what is returned is called
+        likewise. None where that cannot be. Nothing that is asked here ends the transaction, or makes it fail.
+        """
         ...
 
     def now(self) -> int:

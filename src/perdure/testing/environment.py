@@ -321,6 +321,10 @@ class _EnvHome:
         return self._env._mortal.home.operations  # noqa: SLF001 - part of it
 
     @property
+    def anywhere(self) -> Operations:
+        return self._env._mortal.home.anywhere  # noqa: SLF001 - part of it
+
+    @property
     def waiting(self) -> Waiting:
         return self._env._mortal.home.waiting  # noqa: SLF001 - part of it
 

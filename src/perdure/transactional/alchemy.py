@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session, sessionmaker
 
     from perdure.model.durations import Duration
-    from perdure.transactional.links import Rows
+    from perdure.transactional.links import Link, Rows
 
 SyncT = TypeVar("SyncT", bound="Connection | Session")
 AsyncT = TypeVar("AsyncT", bound="AsyncConnection | AsyncSession")
@@ -237,6 +237,8 @@ class _Link(_Refusing):
 
 
 class _AsyncLink(_Refusing):
+    is_async = True
+
     async def begin(self) -> None:
         from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -292,6 +294,22 @@ class _AsyncLink(_Refusing):
         task.add_done_callback(_returning.discard)
 
 
+def borrow(connection: Any) -> Link[Any] | None:
+    """Return a link that only executes, on a connection of somebody else's; None if that is not SQLAlchemy's."""
+    from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+    from sqlalchemy.orm import Session, scoped_session
+
+    if isinstance(connection, (scoped_session, async_scoped_session)):
+        connection = connection()
+    if not isinstance(connection, (Connection, Session, AsyncConnection, AsyncSession)):
+        return None
+    engine = connection.get_bind() if isinstance(connection, (Session, AsyncSession)) else connection.engine
+    link = (_Link if isinstance(connection, (Connection, Session)) else _AsyncLink)(engine)
+    link.held = connection
+    return link
+
+
 def _resolved(database: Any, given: tuple[type, ...]) -> Any:
     return database if isinstance(database, given) else database()
 
@@ -301,7 +319,7 @@ def _dialect(target: Any) -> str:
     name = getattr(getattr(bind, "dialect", None), "name", None)
     if name not in DIALECTS:
         raise DefinitionError(
-            f"transactional steps work on PostgreSQL and SQLite, not on {name or 'a sessionmaker without an engine'}",
+            f"this works on PostgreSQL and SQLite, not on {name or 'a sessionmaker without an engine'}",
             advice="bind the sessionmaker to an engine" if name is None else "use idempotency keys there",
         )
     return DIALECTS[name]
@@ -312,4 +330,4 @@ def _may_pass(error: BaseException) -> bool:
     return passes(cause) or getattr(cause, "sqlite_errorcode", 0) & 0xFF == _BUSY
 
 
-__all__ = ["AsyncSQLAlchemy", "SQLAlchemy"]
+__all__ = ["AsyncSQLAlchemy", "SQLAlchemy", "borrow"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from perdure.model.durations import Duration
-    from perdure.transactional.links import Rows
+    from perdure.transactional.links import Link, Rows
 
 T = TypeVar("T")
 Database: TypeAlias = "str | PathLike[str] | Callable[[], T]"
@@ -232,6 +232,19 @@ class _ApswLink(Holder[apsw.Connection]):
             self.held.close(True)  # also with statements of the user's that are not at their end
 
 
+def borrow(connection: object) -> Link[Any] | None:
+    """Return a link that only executes, on a connection of somebody else's; None if that is not SQLite's."""
+    if isinstance(connection, sqlite3.Connection):
+        plain = _SQLiteLink(SQLite(lambda: connection))
+        plain.held = connection
+        return plain
+    if isinstance(connection, apsw.Connection):
+        link = _ApswLink(Apsw(lambda: connection))
+        link.held = connection
+        return link
+    return None
+
+
 _SQL = statements("sqlite", None)
 
-__all__ = ["Apsw", "SQLite"]
+__all__ = ["Apsw", "SQLite", "borrow"]

@@ -27,6 +27,11 @@ class Link(Protocol[ConnectionT_co]):
         ...
 
     @property
+    def is_async(self) -> bool:
+        """Whether its driver works on the event loop."""
+        ...
+
+    @property
     def meddled(self) -> bool:
         """Whether the user's code was kept from ending the transaction."""
         ...
@@ -75,6 +80,7 @@ class Holder(Generic[ConnectionT]):
     held: ConnectionT | None = None
     meddled = False
     dialect = "sqlite"
+    is_async = False
 
     @property
     def connection(self) -> ConnectionT:

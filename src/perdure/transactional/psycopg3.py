@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
     from perdure.model.durations import Duration
-    from perdure.transactional.links import Rows
+    from perdure.transactional.links import Link, Rows
 
 SyncT = TypeVar("SyncT", bound="Connection[Any]")
 AsyncT = TypeVar("AsyncT", bound="AsyncConnection[Any]")
@@ -212,6 +212,7 @@ class _Link(Holder[Any]):
 
 class _AsyncLink(Holder[Any]):
     dialect = "postgres"
+    is_async = True
 
     def __init__(self, database: Any) -> None:
         self._database = database
@@ -279,6 +280,17 @@ def _converted(sql: str) -> bytes:
     return _PARAMETER.sub(r"%(\1)s", sql).encode()
 
 
+def borrow(connection: object) -> Link[Any] | None:
+    """Return a link that only executes, on a connection of somebody else's; None if that is not psycopg's."""
+    from psycopg import AsyncConnection, Connection
+
+    if not isinstance(connection, (Connection, AsyncConnection)):
+        return None
+    link = _Link("") if isinstance(connection, Connection) else _AsyncLink("")
+    link.held = connection
+    return link
+
+
 def _checked(database: Any, pool: str) -> Any:
     if not (isinstance(database, str) or callable(database) or hasattr(database, "getconn")):
         refuse(database, f"a conninfo, a psycopg_pool.{pool}, or a function that returns either")
@@ -294,4 +306,4 @@ def _shown(database: Any) -> str:
     return "…" if isinstance(database, str) else getattr(database, "__qualname__", repr(database))
 
 
-__all__ = ["AsyncPsycopg", "Psycopg"]
+__all__ = ["AsyncPsycopg", "Psycopg", "borrow"]

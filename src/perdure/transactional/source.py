@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from perdure.clock import SystemClock
 from perdure.errors import ColourError, DefinitionError, NoTransaction, StepsTable, StoreTooNew, StoreUnsafe
 from perdure.model.durations import seconds
+from perdure.model.outbox import EntryKind, Stuck
 from perdure.model.records import APPLICATION_ID
 from perdure.store.migrate import pending
 from perdure.transactional.links import ConnectionT
@@ -19,7 +20,7 @@ from perdure.transactional.statements import SCHEMA_TABLE, migrations, qualified
 from perdure.transactional.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Generator
+    from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable
     from contextlib import AbstractAsyncContextManager
     from contextvars import Token
 
@@ -152,6 +153,11 @@ class Source(Generic[ConnectionT]):
     # -- what differs
 
     @property
+    def dialect(self) -> str:
+        """``postgres`` or ``sqlite``."""
+        return self._dialect
+
+    @property
     def _dialect(self) -> str:
         return "postgres"
 
@@ -220,7 +226,8 @@ class Source(Generic[ConnectionT]):
             f"{self!r}: {what}, and it cannot be made",
             found=version,
             advice="have whoever may make tables call source.migrate(), or execute what source.sql() returns; the "
-            "application needs SELECT, INSERT, UPDATE and DELETE on perdure_steps, and SELECT on perdure_steps_schema",
+            "application needs SELECT, INSERT, UPDATE and DELETE on perdure_steps and perdure_outbox, and SELECT on "
+            "perdure_steps_schema",
         )
 
     async def _forget(self, before: int, limit: int) -> int:
@@ -233,6 +240,33 @@ class Source(Generic[ConnectionT]):
         finally:
             await transaction.rollback()
         return gone
+
+    async def _stuck(self) -> list[Stuck]:
+        transaction = await self._begun()
+        try:
+            rows = await transaction.execute("stuck")
+        finally:
+            await transaction.rollback()
+        return [
+            Stuck(id_, namespace, EntryKind(kind).name.lower(), run, at, code, reason)
+            for id_, namespace, kind, run, at, code, reason in rows
+        ]
+
+    async def _each_stuck(self, statement: str, ids: Iterable[int]) -> int:
+        wanted = list(ids) or [one.id for one in await self._stuck()]
+        transaction = await self._begun()
+        try:
+            done = sum([len(await transaction.execute(statement, id=one)) for one in wanted])
+            await transaction.commit()
+        finally:
+            await transaction.rollback()
+        return done
+
+    async def _begun(self) -> Transaction[ConnectionT]:
+        await self.ready()
+        transaction = self.transaction()
+        await transaction.begin()
+        return transaction
 
     async def _forget_all(self, older_than: Duration) -> int:
         before = _clock.now() - round(seconds(older_than, what="older_than", allow_zero=False) * 1e6)
@@ -288,6 +322,18 @@ class SyncSource(Source[ConnectionT]):
         """
         return drive(self._forget_all(older_than))
 
+    def stuck(self) -> list[Stuck]:
+        """Return the entries of the outbox that could not be sent and were set aside, oldest first, with reasons."""
+        return drive(self._stuck())
+
+    def retry(self, *ids: int) -> int:
+        """Let entries that were set aside be sent again, all if none is named; returns how many those are."""
+        return drive(self._each_stuck("retry", ids))
+
+    def discard(self, id: int, *ids: int) -> int:  # noqa: A002 - as it is called in the table
+        """Delete entries that were set aside; returns how many those were."""
+        return drive(self._each_stuck("discard", (id, *ids)))
+
     async def pause(self, delay: float) -> None:
         """Let time pass, on this thread."""
         Event().wait(delay)
@@ -331,6 +377,18 @@ class AsyncSource(Source[ConnectionT]):
             DefinitionError: that is no duration.
         """
         return await self._forget_all(older_than)
+
+    async def stuck(self) -> list[Stuck]:
+        """Return the entries of the outbox that could not be sent and were set aside, oldest first, with reasons."""
+        return await self._stuck()
+
+    async def retry(self, *ids: int) -> int:
+        """Let entries that were set aside be sent again, all if none is named; returns how many those are."""
+        return await self._each_stuck("retry", ids)
+
+    async def discard(self, id: int, *ids: int) -> int:  # noqa: A002 - as it is called in the table
+        """Delete entries that were set aside; returns how many those were."""
+        return await self._each_stuck("discard", (id, *ids))
 
     async def pause(self, delay: float) -> None:
         """Let time pass."""

@@ -1,4 +1,4 @@
-"""The statements about ``perdure_steps``, by dialect and name, and the migrations that make it."""
+"""The statements about ``perdure_steps`` and ``perdure_outbox``, by dialect and name, and their migrations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from perdure.store.migrate import Migration, load_migrations
 from perdure.store.queries import load_queries
 
 TABLE = "perdure_steps"
+OUTBOX = "perdure_outbox"
 SCHEMA_TABLE = "perdure_steps_schema"
 _HERE = Path(__file__).parent
-_OURS = re.compile(r"\bperdure_steps(_schema)?\b(?!_at)")
+_OURS = re.compile(r"\bperdure_(steps_schema|steps|outbox)\b")
 
 
 @lru_cache
@@ -42,4 +43,4 @@ def split(sql: str) -> list[str]:
     return [one.strip() for one in sql.split(";\n") if one.strip()]
 
 
-__all__ = ["SCHEMA_TABLE", "TABLE", "migrations", "qualified", "quoted", "split", "statements"]
+__all__ = ["OUTBOX", "SCHEMA_TABLE", "TABLE", "migrations", "qualified", "quoted", "split", "statements"]

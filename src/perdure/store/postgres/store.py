@@ -28,6 +28,7 @@ from perdure.store.postgres.clocks import ServerClock
 from perdure.store.postgres.connect import Connector
 from perdure.store.postgres.connection import Reader, Writer
 from perdure.store.postgres.hints import Hints
+from perdure.store.postgres.joining import JoinedStore, join
 from perdure.store.postgres.messages import Delivering
 from perdure.store.postgres.outreach import Outreach
 from perdure.store.postgres.queues import define_queues, list_queues, pause_queue
@@ -70,6 +71,7 @@ class PostgresStore:
     Attributes:
         url: where it is, without passwords.
         created: whether this object made the store.
+        store_id: names the store, wherever the database is.
         clock: what judges: the server's clock, as this process can tell it without asking.
     """
 
@@ -98,10 +100,12 @@ class PostgresStore:
         self._routes = Routes(self._writer)
         self._outreach = Outreach(self._routes, lambda: self._instant(None))
         self._workers = Workers(connector, self._writer, self._reader, self._server_clock)
+        self._connector = connector
         self._doubts: dict[int, list[tuple[int, int]]] = {}
         """By worker: what it may have claimed in transactions whose outcome it was not told."""
         try:
             self.created = migrate(self._writer, address.schema, create=create)
+            self.store_id, self._database = self._writer.read(lambda session: session.fetch("store_id")[0])
             self._measure()
         except BaseException:
             self.close()
@@ -144,6 +148,15 @@ class PostgresStore:
     def changed(self) -> bool:
         """Whether anyone has, or may have, committed anything since the last call. Never waits."""
         return self._hints.heard()
+
+    def joined(self, connection: object, /) -> JoinedStore | None:
+        """Return what creates runs in the transaction of a psycopg connection, if that is to this very database."""
+        session = join(connection, self._connector.texts)
+        if session is None or not session.fetch_value("is_open_to", self._connector.address.schema):
+            return None
+        if session.fetch("store_id") != [(self.store_id, self._database)]:
+            return None
+        return JoinedStore(self.url, session, self._routes, self.now)
 
     def _measure(self) -> None:
         before = self._server_clock.monotonic()

@@ -39,6 +39,7 @@ class Opened(NamedTuple):
     connection: apsw.Connection
     place: Place
     created: bool
+    store_id: str
 
 
 def open_file(path: Path, *, durability: Durability, create: bool, vfs: str | None = None) -> Opened:
@@ -73,13 +74,14 @@ def open_file(path: Path, *, durability: Durability, create: bool, vfs: str | No
             _make_durable(connection, path, durability)
             check_format(connection, path)
             place.require()
+            store_id = str(connection.execute(QUERIES["store_id"]).get)
         except apsw.Error as error:
             connection.close()
             raise place.explain(error) from error
         except StoreError:
             connection.close()
             raise
-        return Opened(connection, place, created)
+        return Opened(connection, place, created, store_id)
 
 
 def connect(

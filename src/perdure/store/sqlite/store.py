@@ -66,6 +66,7 @@ class SqliteStore:
     Attributes:
         path: the database file, absolute.
         created: whether this object made the store.
+        store_id: names the store, wherever the file is.
     """
 
     inline = True
@@ -84,6 +85,7 @@ class SqliteStore:
         self.url = f"sqlite:///{path}"
         opened = open_file(path, durability=durability, create=create, vfs=vfs)
         self.created = opened.created
+        self.store_id = opened.store_id
         self._place = place = opened.place
         self._guarded = place.file
         if place.file is not None:
@@ -127,6 +129,9 @@ class SqliteStore:
         file, self._guarded = self._guarded, None
         if file is not None:
             guard.unprotect(file)
+
+    def joined(self, _connection: object, /) -> None:
+        """Return None: nobody else has a connection to the file."""
 
     def now(self) -> int:
         """The clock that judges due times: microseconds UTC."""

@@ -4,6 +4,8 @@ CREATE TABLE {schema}.store_info (name text COLLATE "C" PRIMARY KEY, value text 
 -- know: older ones refuse to open the store. Migrations raise the latter only when they take something away.
 INSERT INTO {schema}.store_info (name, value)
 VALUES ('application', 'perdure'), ('least_format', '1'), ('least_version', '1');
+-- Which store this is: drawn by lot, and never used again.
+INSERT INTO {schema}.store_info (name, value) VALUES ('id', gen_random_uuid()::text);
 
 -- What a worker must be able to execute, as one number: claims ask by it.
 CREATE TABLE {schema}.routes (

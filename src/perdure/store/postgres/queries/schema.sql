@@ -16,6 +16,22 @@ CREATE SCHEMA {schema};
 -- Facts about the store, by name.
 SELECT name, value FROM {schema}.store_info;
 
+-- name: store_id
+-- Which store this is, and whose database it is in: a copy of it is in another.
+SELECT i.value, d.oid::bigint FROM {schema}.store_info i, pg_catalog.pg_database d
+WHERE i.name = 'id' AND d.datname = current_database();
+
+-- name: is_open_to
+-- Whether this session can read and write a store's tables in the schema $1, if there are any. By the catalogue, so that
+-- nothing fails where there are none.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = $1 AND c.relname = 'store_info' AND has_schema_privilege(n.oid, 'USAGE'))
+   AND NOT EXISTS (
+     SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p (privilege)
+     WHERE n.nspname = $1 AND (c.relkind = 'r' OR c.relkind = 'v' AND p.privilege = 'SELECT')
+       AND NOT has_table_privilege(c.oid, p.privilege));
+
 -- name: set_version
 -- Note the version of the schema.
 INSERT INTO {schema}.store_info (name, value) VALUES ('version', $1)

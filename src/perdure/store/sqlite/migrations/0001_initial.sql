@@ -5,6 +5,8 @@ PRAGMA user_version = 1;
 CREATE TABLE store_info (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 -- The least writer format this store accepts: older writers refuse to open it.
 INSERT INTO store_info (name, value) VALUES ('least_format', '1');
+-- Which store this is: drawn by lot, and never used again.
+INSERT INTO store_info (name, value) VALUES ('id', lower(hex(randomblob(16))));
 
 -- What a worker must be able to execute, as one number: claims ask by it.
 CREATE TABLE routes (

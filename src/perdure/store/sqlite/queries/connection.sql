@@ -70,6 +70,10 @@ PRAGMA data_version;
 -- The least writer format the store accepts.
 SELECT CAST(value AS INTEGER) FROM store_info WHERE name = 'least_format';
 
+-- name: store_id
+-- Which store this is.
+SELECT value FROM store_info WHERE name = 'id';
+
 -- name: quick_check
 -- What is damaged in the file; one row that says "ok" if nothing is.
 PRAGMA quick_check(20);
