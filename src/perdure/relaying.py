@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from perdure.errors import DefinitionError, IntegrityError, PerdureError, RunNotFound, StoreError, WrongState
 from perdure.model.outbox import Entry, read_entry
-from perdure.model.records import Delivery, Message, NewRun
+from perdure.model.records import Delivery, Message, NewRun, Status
 from perdure.runtime import points
-from perdure.transactional.source import Source, drive
-from perdure.transactional.statements import OUTBOX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from perdure.model.records import Created
     from perdure.operations import Operations
+    from perdure.transactional.source import Source
     from perdure.transactional.transaction import Transaction
 
 T = TypeVar("T")
@@ -135,7 +134,7 @@ class Relay:
         await transaction.begin()
         if self._source.dialect == "postgres":
             await transaction.execute("bounds", idle=str(round(IDLE * 1000)), lock=str(round(LOCKS * 1000)))
-            free = await transaction.execute("relay_alone", table=OUTBOX, schema=self._source.schema or "")
+            free = await transaction.execute("relay_alone", schema=self._source.schema or "")
             if free != [(True,)]:
                 return []
         store_id = self._operations.store.store_id
@@ -214,15 +213,27 @@ class Relay:
         operations = self._operations
         messages = [one.asks for one in several if isinstance(one.asks, Message)]
         told = await operations.call(lambda: operations.store.deliver(messages))
-        for one, delivery in zip(several, told, strict=True):
-            if delivery is Delivery.UNKNOWN:
-                aside[one.id] = RunNotFound(
-                    f"no run {one.run_id!r} in {operations.store.url} to hear the signal", run_id=one.run_id
-                )
-            elif delivery is Delivery.ENDED:
-                aside[one.id] = WrongState(
-                    f"run {one.run_id!r} has ended, and hears no signal any more", run_id=one.run_id, status="ended"
-                )
+        for one, message, delivery in zip(several, messages, told, strict=True):
+            if delivery in {Delivery.UNKNOWN, Delivery.ENDED} and (error := await self._unheard(one, message)):
+                aside[one.id] = error
+
+    async def _unheard(self, one: Due, message: Message) -> PerdureError | None:
+        """Why nobody hears a signal; None if it may have been heard: what a completed run was sent is forgotten."""
+        operations = self._operations
+        row = await operations.call(lambda: operations.store.get_run(one.run_id, message.namespace))
+        if row is None:
+            where = operations.store.url
+            return RunNotFound(f"no run {one.run_id!r} in {where} to hear the signal", run_id=one.run_id)
+        if row.status is Status.COMPLETED:
+            logger.info(
+                "%r: entry %d: run %s has completed, with or without the signal", self._source, one.id, one.run_id
+            )
+            return None
+        return WrongState(
+            f"run {one.run_id!r} is {row.status.word}, and hears no signal any more",
+            run_id=one.run_id,
+            status=row.status.word,
+        )
 
     # -- its own life
 
@@ -258,6 +269,8 @@ class Relay:
         """Do something in the user's database: on the loop, or where the driver blocks, on a thread."""
         if self._source.is_async:
             return await work
+        from perdure.transactional.source import drive
+
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "perdure-relay")  # one: some connections are a thread's
         return await asyncio.get_running_loop().run_in_executor(self._thread, drive, work)
@@ -268,6 +281,8 @@ class Relays:
 
     def __init__(self, sources: Iterable[Source[Any]]) -> None:
         self.sources = tuple(sources)
+        if self.sources:
+            from perdure.transactional.source import Source  # it loads SQLite's drivers
         for source in self.sources:
             if not isinstance(source, Source):
                 raise DefinitionError(

@@ -21,7 +21,6 @@ from perdure.here import run
 from perdure.model.durations import seconds
 from perdure.portal import Portal
 from perdure.saga import SyncSaga, Undo
-from perdure.transactional.source import drive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
@@ -188,6 +187,8 @@ def _here(what: str) -> Fiber:
 
 def _on_this_thread(work: Coroutine[Any, Any, T]) -> T:
     """Do what is done on a connection of the caller's where it is used: on this thread, with nothing to wait for."""
+    from perdure.transactional.source import drive  # whoever gives a connection has loaded its driver
+
     if asyncio._get_running_loop() is not None:
         work.close()
         raise ColourError(

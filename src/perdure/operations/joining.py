@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from perdure.errors import ColourError, DefinitionError, StepsTable
 from perdure.model.outbox import run_entry, signal_entry
 from perdure.operations.verbs import Operations
-from perdure.transactional.guests import guest
-from perdure.transactional.statements import OUTBOX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,6 +80,8 @@ async def send(operations: Operations, connection: object, run_id: str, what: Me
 
 
 async def _begun(connection: object) -> Guest:
+    from perdure.transactional.guests import guest  # it loads SQLite's drivers
+
     visitor = guest(connection)
     if visitor.is_async and asyncio._get_running_loop() is None:
         raise ColourError(
@@ -93,6 +93,8 @@ async def _begun(connection: object) -> Guest:
 
 
 async def _put(operations: Operations, visitor: Guest, entries: Sequence[Entry]) -> None:
+    from perdure.transactional.statements import OUTBOX
+
     fitting = [source for source in operations.outboxes if source.dialect == visitor.dialect]
     if not fitting:
         raise DefinitionError(

@@ -89,8 +89,8 @@ class Filter:
 class Joined(Protocol):
     """The verbs by which runs are created, in a transaction of somebody else's; see ``Store.joined``."""
 
-    def create_runs(self, new: Sequence[NewRun], /) -> list[Created]:
-        """As ``Store.create_runs``."""
+    def create_runs(self, new: Sequence[NewRun], /, *, claim_for: None = None, facts: bytes = b"") -> list[Created]:
+        """As ``Store.create_runs``, but nothing can be claimed that is not committed."""
         ...
 
     def get_run(self, run_id: str, namespace: str = "") -> RunRow | None:

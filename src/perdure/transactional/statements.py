@@ -13,7 +13,7 @@ TABLE = "perdure_steps"
 OUTBOX = "perdure_outbox"
 SCHEMA_TABLE = "perdure_steps_schema"
 _HERE = Path(__file__).parent
-_OURS = re.compile(r"\bperdure_(steps_schema|steps|outbox)\b")
+_OURS = re.compile(r"(?<!')\bperdure_(steps_schema|steps|outbox)\b")
 
 
 @lru_cache

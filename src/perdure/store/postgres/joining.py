@@ -57,10 +57,10 @@ class JoinedStore:
     _routes: Routes
     _now: Callable[[], int]
 
-    def create_runs(self, new: Sequence[NewRun], /) -> list[Created]:
+    def create_runs(self, new: Sequence[NewRun], /, *, claim_for: None = None, facts: bytes = b"") -> list[Created]:
         """Create runs, or find those that are there under the same id (or idempotency key)."""
         numbers = [self._routes.number((run.namespace, run.queue, run.workflow, run.version)) for run in new]
-        return Creation(new, numbers, claim_for=None, facts=b"", now=self._now()).create(self._session)
+        return Creation(new, numbers, claim_for=claim_for, facts=facts, now=self._now()).create(self._session)
 
     def get_run(self, run_id: str, namespace: str = "") -> RunRow | None:
         """The run of this id."""

@@ -7,7 +7,7 @@ SELECT 1;
 -- lot, the other one is the table's.
 SELECT pg_try_advisory_xact_lock(1906520843, c.oid::bigint::bit(32)::integer)
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relname = :table AND (n.nspname = :schema OR (:schema = '' AND n.nspname = ANY (current_schemas(false))));
+WHERE c.relname = 'perdure_outbox' AND (n.nspname = :schema OR (:schema = '' AND n.nspname = ANY (current_schemas(false))));
 
 -- name: put
 -- Write an entry, in whoever's transaction this is.
