@@ -103,7 +103,7 @@ class Relay:
         try:
             await self._do(self._source.ready())
         except Exception as error:  # noqa: BLE001 - whatever the driver raises
-            logger.warning("%r: its outbox is not to be had: %s", self._source, _headline(error))
+            self._failed(error)
 
     async def look(self) -> int:
         """Relay what is there, one batch; returns how many entries those were."""

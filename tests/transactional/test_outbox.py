@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sqlite3
 import time
@@ -30,6 +31,7 @@ from tests.transactional.databases import furnish, look, open_database
 from tests.transactional.orders import rows as orders_of
 
 CLOCK = SystemClock()
+STORM = bool(os.environ.get("PERDURE_STORM"))
 LARGE = "x" * 100_000
 done = Signal[str]("done")
 
@@ -91,8 +93,10 @@ async def rolled_back_and_committed(bank: Bank, store: str) -> None:
 
 
 def test_what_is_rolled_back_never_was_and_what_is_committed_comes_once_and_in_order(
-    bank: Bank, made_store: Callable[[], str]
+    bank: Bank, made_store: Callable[[], str], database: str
 ) -> None:
+    if database == "postgres" and bank.kind not in {"sqlite3", "sqlalchemy-async-postgres"} and not STORM:
+        pytest.skip("what the user's database is and what the store's is go together well enough")
     asyncio.run(rolled_back_and_committed(bank, made_store()))
 
 
@@ -105,6 +109,8 @@ def place(
 ) -> Iterator[tuple[str, str]]:
     """A store, and a database of a user's: a file, one on PostgreSQL, and the store's own."""
     store = made_store()
+    if is_postgres(store) and request.param != "same" and not STORM:
+        pytest.skip("a store on PostgreSQL is in the user's own database here")
     if request.param != "same":
         address = new_database(request.param)
         furnish(address)
@@ -175,34 +181,38 @@ def until_empty(address: str) -> None:
         time.sleep(0.01)
 
 
+POINTS = (points.TRANSACT, points.TRANSACTED, points.COMMIT)
+
+
 @pytest.mark.crash
-@pytest.mark.parametrize("point", [points.TRANSACT, points.TRANSACTED, points.COMMIT])
 def test_a_run_that_a_transactional_step_enqueues_is_part_of_its_transaction(
-    place: tuple[str, str], tmp_path: Path, point: str
+    place: tuple[str, str], tmp_path: Path
 ) -> None:
     store, address = place
     crew = Crew(tmp_path, store)
     try:
         told = (crew.store, crew.ledger, address)
-        asyncio.run(trade_one(store))
-        dying = crew.start(orders_module.work, *told, {"reached": Bomb(point, 1)})
-        assert ended(dying) == -signal.SIGKILL
+        asyncio.run(trade_some(store, POINTS))
+        for point in POINTS:
+            dying = crew.start(orders_module.work, *told, {"reached": Bomb(point, 1), "concurrency": 1})
+            assert ended(dying) == -signal.SIGKILL
         crew.start(orders_module.work, *told, {})
-        order = asyncio.run(outcome(store, "trade"))
+        shipped = {point: asyncio.run(outcome(store, point)) for point in POINTS}
+        for point, run_id in shipped.items():
+            assert asyncio.run(outcome(store, run_id)) == point
         until_empty(address)
-        runs = asyncio.run(orders_of(store))
-        assert sorted(runs) == sorted(["trade", order])
-        assert look(address, "SELECT entry FROM ledger") == [("book",)]
-        assert asyncio.run(outcome(store, order)) == "book"
+        assert sorted(asyncio.run(orders_of(store))) == sorted([*shipped, *shipped.values()])
+        assert sorted(look(address, "SELECT entry FROM ledger")) == sorted((point,) for point in POINTS)
         begun = {(one.run, one.idem) for one in crew.ledger.entries("begin")}
-        assert [run for run, _ in begun] == [order]
+        assert sorted(run for run, _ in begun) == sorted(shipped.values())
     finally:
         crew.close()
 
 
-async def trade_one(store: str) -> None:
+async def trade_some(store: str, names: Iterable[str]) -> None:
     async with Engine(store).client() as client:
-        await client.enqueue(orders_module.trade, "book", run_id="trade")
+        for name in names:
+            await client.enqueue(orders_module.trade, name, run_id=name)
 
 
 async def outcome(store: str, run_id: str) -> Any:
@@ -210,3 +220,200 @@ async def outcome(store: str, run_id: str) -> Any:
         handle = client.get(run_id)
         handle.is_expected = True
         return await handle.result(30)
+
+
+# -- relays
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def several_relays(bank: Bank, store: str) -> None:
+    count = 250
+    options: dict[str, Any] = {"workflows": WORKFLOWS, "outboxes": [bank.source]}
+    async with Engine(store, **options).client() as client:
+        async with transaction(bank, keep=True) as connection:
+            handles = await client.enqueue_many(gather, [3] * 10, run_ids=list(map(str, range(10))), within=connection)
+            many = await client.enqueue_many(echo, [str(n) for n in range(count)], within=connection)
+            for word in ("one", "two", "three"):
+                for handle in handles:
+                    await handle.signal(done, word, within=connection)
+        async with Engine(store, **options), Engine(store, **options), asyncio.timeout(30):
+            for handle in handles:
+                assert await handle.result() == ["one", "two", "three"]
+            assert [await one.result() for one in many] == [str(n) for n in range(count)]
+            await until(lambda: look(bank.address, "SELECT count(*) FROM perdure_outbox") == [(0,)])
+        assert len(await orders_of(store)) == count + 10
+
+
+def test_several_relays_at_once_bring_everything_once_and_in_order(
+    plain_bank: Bank, made_store: Callable[[], str]
+) -> None:
+    asyncio.run(several_relays(plain_bank, made_store()))
+
+
+async def set_aside(address: str, source: SQLite, store: str) -> None:
+    async with Engine(store, workflows=WORKFLOWS, outboxes=[source]) as engine:
+        await engine.enqueue(echo, "this", run_id="taken")
+        with source.begin() as connection:
+            await engine.enqueue(echo, "that", run_id="taken", within=connection)
+            await engine.get("late").signal(done, "x", within=connection)
+            await engine.enqueue(echo, "changed", run_id="changed", within=connection)
+            connection.execute("UPDATE perdure_outbox SET payload = x'22' WHERE run = 'changed'")
+            good = await engine.enqueue(echo, "good", within=connection)
+        assert await good.result(20) == "good"
+        await until(lambda: len(source.stuck()) == 3)
+        found = {one.run_id: (one.kind, one.code) for one in source.stuck()}
+        assert found == {
+            "taken": ("run", "run_conflict"), "late": ("signal", "run_not_found"), "changed": ("run", "integrity"),
+        }  # fmt: skip
+        assert not any(secret in one.reason for one in source.stuck() for secret in ("this", "that", "x22"))
+        late = await engine.enqueue(gather, 1, run_id="late")
+        (waits,) = [one for one in source.stuck() if one.run_id == "late"]
+        assert source.retry(waits.id) == 1
+        assert await late.result(20) == ["x"]
+        await until(lambda: len(source.stuck()) == 2)
+        assert source.discard(*(one.id for one in source.stuck())) == 2
+        assert look(address, "SELECT count(*) FROM perdure_outbox") == [(0,)]
+
+
+@pytest.mark.only("sqlite")
+def test_what_cannot_be_sent_is_set_aside_and_keeps_nobody(
+    new_database: Callable[[str], str], made_store: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    address = new_database("sqlite")
+    asyncio.run(set_aside(address, SQLite(address), made_store()))
+    assert len([one for one in caplog.records if "set aside" in one.message]) == 3
+
+
+async def away(addresses: list[str], store: str) -> None:
+    source = Psycopg(lambda: addresses[0])
+    async with Engine(store, workflows=WORKFLOWS, outboxes=[source]) as engine:
+        assert await engine.run(echo, "here") == "here"
+        source_there = Psycopg(addresses[1])
+        source_there.migrate()
+        with source_there.begin() as connection:
+            handle = await engine.enqueue(echo, "back", within=connection)
+        addresses.pop(0)
+        assert await handle.result(20) == "back"
+
+
+@pytest.mark.postgres
+@pytest.mark.only("sqlite")
+def test_a_database_that_is_away_costs_nothing_but_its_own_entries(
+    new_database: Callable[[str], str], made_store: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.run(away(["postgresql://nobody@127.0.0.1:1/nothing", new_database("postgres")], made_store()))
+    assert len([one for one in caplog.records if "is not to be had" in one.message]) == 1
+
+
+# -- what is refused
+
+
+@workflow
+async def inside() -> str:
+    try:
+        await ENGINES[0].enqueue(echo, "x", within=sqlite3.connect(":memory:"))
+    except DefinitionError as error:
+        return error.code
+    return "done"
+
+
+ENGINES: list[Engine] = []
+
+
+async def refused(bank: Bank, store: str) -> None:
+    async with Engine(store, workflows=[echo, inside], outboxes=[bank.source]) as engine:
+        ENGINES[:] = [engine]
+        assert await engine.run(inside) == "definition"
+        with pytest.raises(DefinitionError, match="takes no str"):
+            await engine.enqueue(echo, "x", within="a connection")  # type: ignore[call-overload]
+        plain = open_database(bank.address)
+        with closing(plain), pytest.raises(NoTransaction, match="commits by itself"):
+            await engine.enqueue(echo, "x", within=plain)
+        eng = sqlalchemy.create_engine("sqlite://", isolation_level="AUTOCOMMIT")
+        with eng.connect() as connection, pytest.raises(NoTransaction, match="commits by itself"):
+            await engine.enqueue(echo, "x", within=connection)
+        with closing(apsw.Connection(":memory:")) as raw, pytest.raises(NoTransaction):
+            await engine.enqueue(echo, "x", within=raw)
+        other = sqlite3.connect(":memory:")
+        wanted = StepsTable if bank.source.dialect == "sqlite" else DefinitionError
+        with closing(other), pytest.raises(wanted, match="perdure_outbox|no outbox"):
+            await engine.enqueue(echo, "x", within=other)
+        assert look(bank.address, "SELECT count(*) FROM perdure_outbox") == [(0,)]
+
+
+@pytest.mark.only("sqlite")
+def test_what_is_in_no_transaction_or_has_no_outbox_is_refused(plain_bank: Bank, made_store: Callable[[], str]) -> None:
+    asyncio.run(refused(plain_bank, made_store()))
+
+
+@pytest.mark.postgres
+@pytest.mark.only("sqlite")
+def test_the_blocking_engine_refuses_what_works_on_a_loop(
+    new_database: Callable[[str], str], made_store: Callable[[], str]
+) -> None:
+    address = new_database("postgres")
+
+    async def connect() -> psycopg.AsyncConnection[Any]:
+        return await psycopg.AsyncConnection.connect(address)
+
+    async def blocking(desk: perdure.sync.Engine) -> None:
+        desk.enqueue(echo, "x", within=sqlite3.connect(":memory:"))
+
+    with perdure.sync.Engine(made_store(), outboxes=[AsyncPsycopg(address)]).client() as desk:
+        with asyncio.Runner() as runner:
+            connection = runner.run(connect())
+            with pytest.raises(ColourError, match="event loop"):
+                desk.enqueue(echo, "x", within=connection)
+            with pytest.raises(ColourError, match="running event loop"):
+                runner.run(blocking(desk))
+            runner.run(connection.close())
+
+
+# -- in the store's own database
+
+
+async def direct(store: str) -> None:
+    base = store.partition("?schema=")[0]
+    async with Engine(store, workflows=WORKFLOWS) as engine:
+        async with await psycopg.AsyncConnection.connect(base) as first:
+            mine = await engine.enqueue(echo, "a", idempotency_key="k", within=first)
+            again = await engine.enqueue(echo, "a", idempotency_key="k", within=first)
+            assert mine.run_id == again.run_id
+            with pytest.raises(RunConflict):
+                await engine.enqueue(echo, "b", idempotency_key="k", within=first)
+            async with await psycopg.AsyncConnection.connect(base) as second:
+                # Who wants the same id waits for the first transaction's end; the loop does not, and it can be given up.
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(engine.enqueue(echo, "b", run_id=mine.run_id, within=second), 0.1)
+                await second.rollback()
+                waiting = asyncio.ensure_future(engine.enqueue(echo, "b", run_id=mine.run_id, within=second))
+                assert await engine.run(echo, "meanwhile") == "meanwhile"
+                await first.commit()
+                with pytest.raises(RunConflict):
+                    await waiting
+            assert await mine.result(20) == "a"
+            for value in ("early", "late"):
+                put_off = await engine.enqueue(echo, value, idempotency_key="d", debounce=0.01, within=first)
+                await first.commit()
+            assert await put_off.result(20) in {"early", "late"}
+            with pytest.raises(DefinitionError, match="outbox"):
+                await mine.signal(done, "x", within=first)
+        # Not spoken to as the store's own connections are: other texts, other rights.
+        schema = store.partition("?schema=")[2]
+        for setting in ("SET client_encoding = 'LATIN1'", f"REVOKE INSERT ON {schema}.events FROM CURRENT_USER"):
+            async with await psycopg.AsyncConnection.connect(base) as other:
+                await other.execute(setting)
+                with pytest.raises(DefinitionError, match="outbox"):
+                    await engine.enqueue(echo, "x", within=other)
+                assert other.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+                await other.rollback()
+
+
+@pytest.mark.only("postgres")
+def test_in_the_stores_own_database_runs_are_created_in_the_transaction_itself(made_store: Callable[[], str]) -> None:
+    asyncio.run(direct(made_store()))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _IDLE = 0
 """psycopg's ``TransactionStatus.IDLE``."""
+_LEVEL = "use an engine, or an isolation level, that is not AUTOCOMMIT"
 
 
 class Guest:
@@ -103,9 +104,17 @@ class _Alchemy(Guest):
 
     async def _settle(self, level: str) -> None:
         if level == "AUTOCOMMIT":
-            raise _none("use an engine, or an isolation level, that is not AUTOCOMMIT")
-        if self.dialect == "postgres" or not self.raw.in_transaction:
+            raise _none(_LEVEL)
+        # SQLAlchemy begins with the first statement; SQLite's driver may leave it at that until something is written.
+        if self.dialect == "postgres":
             await self._touch()
+            return
+        await self.execute("owner", None)
+        if self.raw.in_transaction:
+            return
+        if self.raw.isolation_level is None:
+            raise _none(_LEVEL)
+        await self._touch()
 
 
 class _AsyncAlchemy(_Alchemy):
