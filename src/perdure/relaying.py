@@ -14,9 +14,10 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from perdure.errors import DefinitionError, IntegrityError, PerdureError, RunNotFound, StoreError, WrongState
+from perdure.errors import DefinitionError, IntegrityError, PerdureError, RunPurged, StoreError, WrongState
 from perdure.model.outbox import Entry, read_entry
 from perdure.model.records import Delivery, Message, NewRun, Status
+from perdure.operations.missing import missing
 from perdure.runtime import points
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ IDLE: Final = 30.0
 """Seconds after which the server ends the transaction of a relay that was frozen, so that others can go on."""
 LOCKS: Final = 5.0
 """Seconds that a relay waits for locks."""
-_PURGED = "run_purged"
 
 
 class Due(NamedTuple):
@@ -115,9 +115,6 @@ class Relay:
                 return 0
             if self._reached is not None:
                 self._reached(points.RELAY)
-            if self._source.dialect == "sqlite":
-                # Others want to write meanwhile. Who else relays does the same, in the same order, and finds it done.
-                await self._do(transaction.rollback())
             aside = await self._send(due)
             if self._reached is not None:
                 self._reached(points.RELAYED)
@@ -139,6 +136,10 @@ class Relay:
                 return []
         store_id = self._operations.store.store_id
         rows = await transaction.execute("due", store=store_id, limit=BATCH)
+        if self._source.dialect == "sqlite":
+            # Others want to write meanwhile, who may be what this loop waits for. Who else relays sends the same in the
+            # same order, and one of the two finds it done.
+            await transaction.rollback()
         return [_read(row[0], Entry(row[1], row[2], *map(bytes, row[3:])), store_id) for row in rows]
 
     async def _settle(self, transaction: Transaction[Any], due: Iterable[Due], aside: dict[int, PerdureError]) -> None:
@@ -199,15 +200,15 @@ class Relay:
         runs = [one.asks for one in several if isinstance(one.asks, NewRun)]
         created: list[Created] = await operations.call(lambda: operations.store.create_runs(runs))
         for one, run, found in zip(several, runs, created, strict=True):
-            if found.is_new or getattr(found, "purged", None) is not None:  # what is purged was delivered before
+            if found.is_new or found.purged is not None:  # what is purged was delivered before
                 continue
             try:
                 await operations.check_same(found.row, operations.definitions.get((run.workflow, run.version)), run)
-            except StoreError:
-                raise
+            except (StoreError, RunPurged) as error:
+                if isinstance(error, StoreError):
+                    raise
             except PerdureError as error:
-                if error.code != _PURGED:
-                    aside[one.id] = error
+                aside[one.id] = error
 
     async def _deliver(self, several: list[Due], aside: dict[int, PerdureError]) -> None:
         operations = self._operations
@@ -220,10 +221,11 @@ class Relay:
     async def _unheard(self, one: Due, message: Message) -> PerdureError | None:
         """Why nobody hears a signal; None if it may have been heard: what a completed run was sent is forgotten."""
         operations = self._operations
-        row = await operations.call(lambda: operations.store.get_run(one.run_id, message.namespace))
+        store, namespace = operations.store, message.namespace
+        row = await operations.call(lambda: store.get_run(one.run_id, namespace))
         if row is None:
-            where = operations.store.url
-            return RunNotFound(f"no run {one.run_id!r} in {where} to hear the signal", run_id=one.run_id)
+            error = await operations.call(lambda: missing(store, one.run_id, namespace))
+            return None if isinstance(error, RunPurged) else error
         if row.status is Status.COMPLETED:
             logger.info(
                 "%r: entry %d: run %s has completed, with or without the signal", self._source, one.id, one.run_id

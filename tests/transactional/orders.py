@@ -1,4 +1,4 @@
-"""What child processes execute: orders that are taken in a transaction of a user's database, with the runs that ship them."""
+"""What child processes execute: orders that are taken in a transaction of a user's, with the runs that ship them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def take(store: str, ledger: Ledger, address: str, orders: list[str], point: str
         for order in orders:
             with closing(open_database(address)) as connection:
                 connection.execute("BEGIN")
-                connection.execute(f"INSERT INTO ledger VALUES ('{order}', 1)")
+                connection.execute(f"INSERT INTO ledger VALUES ('{order}', 1)")  # noqa: S608 - a name of ours
                 handle = desk.enqueue(ship, order, run_id=order, within=connection)
                 for number in (1, 2):
                     handle.signal(paid, number, within=connection)

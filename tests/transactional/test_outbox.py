@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy
 
 import perdure.sync
-from perdure import Engine, Signal, step, workflow
+from perdure import Engine, Signal, workflow
 from perdure.clock import SystemClock
 from perdure.errors import ColourError, DefinitionError, NoTransaction, RunConflict, RunNotFound, StepsTable
 from perdure.runtime import points
@@ -49,26 +49,19 @@ async def gather(count: int) -> list[str]:
 WORKFLOWS: list[Any] = [echo, gather]
 
 
+class Undo(Exception):
+    pass
+
+
 @asynccontextmanager
 async def transaction(bank: Bank, *, keep: bool) -> AsyncGenerator[Any]:
     """A connection of the bank's kind in a transaction that is kept or rolled back; nothing of it is Perdure's."""
-
-    class Undo(Exception):
-        pass
-
-    try:
-        if bank.source.is_async:
-            async with bank.source.begin() as connection:
-                yield connection
-                if not keep:
-                    raise Undo
-        else:
-            with bank.source.begin() as connection:
-                yield connection
-                if not keep:
-                    raise Undo
-    except Undo:
-        pass
+    async with AsyncExitStack() as stack:
+        stack.enter_context(suppress(Undo))
+        begun = bank.source.begin()
+        yield await stack.enter_async_context(begun) if bank.source.is_async else stack.enter_context(begun)
+        if not keep:
+            raise Undo
 
 
 async def rolled_back_and_committed(bank: Bank, store: str) -> None:
@@ -88,8 +81,7 @@ async def rolled_back_and_committed(bank: Bank, store: str) -> None:
             assert [await one.result() for one in many] == [LARGE, "b"]
         with pytest.raises(RunNotFound):
             await engine.get("no").view()
-        while look(bank.address, "SELECT count(*) FROM perdure_outbox") != [(0,)]:
-            await asyncio.sleep(0)
+        await until(lambda: look(bank.address, "SELECT count(*) FROM perdure_outbox") == [(0,)])
 
 
 def test_what_is_rolled_back_never_was_and_what_is_committed_comes_once_and_in_order(
@@ -227,7 +219,7 @@ async def outcome(store: str, run_id: str) -> Any:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what happens in a database rings no bell
             await asyncio.sleep(0.005)
 
 
@@ -341,7 +333,7 @@ async def refused(bank: Bank, store: str) -> None:
             await engine.enqueue(echo, "x", within=raw)
         other = sqlite3.connect(":memory:")
         wanted = StepsTable if bank.source.dialect == "sqlite" else DefinitionError
-        with closing(other), pytest.raises(wanted, match="perdure_outbox|no outbox"):
+        with closing(other), pytest.raises(wanted, match=r"perdure_outbox|no outbox"):
             await engine.enqueue(echo, "x", within=other)
         assert look(bank.address, "SELECT count(*) FROM perdure_outbox") == [(0,)]
 
@@ -364,14 +356,14 @@ def test_the_blocking_engine_refuses_what_works_on_a_loop(
     async def blocking(desk: perdure.sync.Engine) -> None:
         desk.enqueue(echo, "x", within=sqlite3.connect(":memory:"))
 
-    with perdure.sync.Engine(made_store(), outboxes=[AsyncPsycopg(address)]).client() as desk:
-        with asyncio.Runner() as runner:
-            connection = runner.run(connect())
-            with pytest.raises(ColourError, match="event loop"):
-                desk.enqueue(echo, "x", within=connection)
-            with pytest.raises(ColourError, match="running event loop"):
-                runner.run(blocking(desk))
-            runner.run(connection.close())
+    engine = perdure.sync.Engine(made_store(), outboxes=[AsyncPsycopg(address)])
+    with engine.client() as desk, asyncio.Runner() as runner:
+        connection = runner.run(connect())
+        with pytest.raises(ColourError, match="event loop"):
+            desk.enqueue(echo, "x", within=connection)
+        with pytest.raises(ColourError, match="running event loop"):
+            runner.run(blocking(desk))
+        runner.run(connection.close())
 
 
 # -- in the store's own database
@@ -387,7 +379,7 @@ async def direct(store: str) -> None:
             with pytest.raises(RunConflict):
                 await engine.enqueue(echo, "b", idempotency_key="k", within=first)
             async with await psycopg.AsyncConnection.connect(base) as second:
-                # Who wants the same id waits for the first transaction's end; the loop does not, and it can be given up.
+                # Who wants the same id waits for the first one's end; the loop does not, and it can be given up.
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(engine.enqueue(echo, "b", run_id=mine.run_id, within=second), 0.1)
                 await second.rollback()
