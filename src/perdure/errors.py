@@ -242,7 +242,10 @@ class StepAborted(PerdureError):
 
 
 class NoTransaction(PerdureError):
-    """A source's connection was asked for where no transaction of it is open, or one was begun where one is."""
+    """A source's connection was asked for where no transaction of it is open, or one was begun where one is.
+
+    Also where the connection that is given as ``within=`` commits each statement by itself.
+    """
 
     code = "no_transaction"
 
@@ -263,7 +266,7 @@ class OutcomeUnknown(PerdureError):
 
 
 class StepsTable(PerdureError):
-    """The tables that transactional steps need are not in the user's database, or are a newer Perdure's."""
+    """The tables that transactional steps and outboxes need are not in the user's database, or are a newer Perdure's."""
 
     code = "steps_table"
 

@@ -7,6 +7,7 @@ from tests.mutations.keeping import KEEPING
 from tests.mutations.kit import KIT
 from tests.mutations.messages import MESSAGES
 from tests.mutations.mutation import Mutation
+from tests.mutations.outboxes import OUTBOXES
 from tests.mutations.power import POWER
 from tests.mutations.queues import QUEUES
 from tests.mutations.schedules import SCHEDULES
@@ -544,6 +545,7 @@ TABLE = [
     *KEEPING,
     *KIT,
     *MESSAGES,
+    *OUTBOXES,
     *POWER,
     *QUEUES,
     *SCHEDULES,

@@ -395,9 +395,14 @@ async def direct(store: str) -> None:
             assert await put_off.result(20) in {"early", "late"}
             with pytest.raises(DefinitionError, match="outbox"):
                 await mine.signal(done, "x", within=first)
-        # Not spoken to as the store's own connections are: other texts, other rights.
+        # Not spoken to as the store's own connections are: other texts, other rights, another store.
         schema = store.partition("?schema=")[2]
-        for setting in ("SET client_encoding = 'LATIN1'", f"REVOKE INSERT ON {schema}.events FROM CURRENT_USER"):
+        settings = (
+            "SET client_encoding = 'LATIN1'",
+            f"REVOKE INSERT ON {schema}.events FROM CURRENT_USER",
+            f"UPDATE {schema}.store_info SET value = 'another' WHERE name = 'id'",
+        )
+        for setting in settings:
             async with await psycopg.AsyncConnection.connect(base) as other:
                 await other.execute(setting)
                 with pytest.raises(DefinitionError, match="outbox"):

@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection as AsyncAlchemyConnection
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
 
-from perdure import step
+from perdure import Engine, Handle, step, workflow
+from perdure.sync import Engine as BlockingEngine
 from perdure.transactional import Apsw, AsyncPsycopg, AsyncSQLAlchemy, Psycopg, SQLAlchemy, SQLite
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ local = SQLite("bank.db", keep="30d")
 def note(amount: int) -> bytes:
     assert_type(local.connection(), sqlite3.Connection)
     return str(amount).encode()
+
+
+@workflow
+async def ship(order: str) -> int:
+    return len(order)
 
 
 async def calls() -> None:
@@ -66,3 +72,20 @@ def sources(pool: ConnectionPool[Connection[str]], later: AsyncConnectionPool[As
 
 
 step(transactional="bank.db")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+
+
+async def within(
+    engine: Engine,
+    desk: BlockingEngine,
+    psycopgs: AsyncConnection[TupleRow],
+    session: Session,
+    file: sqlite3.Connection,
+    raw: apsw.Connection,
+    later: AsyncSession,
+) -> None:
+    assert_type(await engine.enqueue(ship, "x", within=psycopgs), Handle[int])
+    assert_type(await engine.enqueue_many(ship, ["x"], within=later), list[Handle[int]])
+    assert_type(await engine.get("x").signal("paid", 1, within=raw), bool)
+    assert_type(desk.enqueue(ship, "x", within=session).result(), int)
+    assert_type(desk.enqueue(ship, "x", within=file).signal("paid", within=file), bool)
+    Engine(outboxes=[remote, local])
