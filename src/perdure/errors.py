@@ -266,7 +266,7 @@ class OutcomeUnknown(PerdureError):
 
 
 class StepsTable(PerdureError):
-    """The tables that transactional steps and outboxes need are not in the user's database, or are a newer Perdure's."""
+    """What transactional steps and outboxes need is not in the user's database, or is a newer Perdure's."""
 
     code = "steps_table"
 

@@ -56,3 +56,9 @@ def test_a_changed_entry_or_one_for_another_store_is_found_out(asked: NewRun | M
     for wrong, where in ((changed, store), (entry, store + "x")):
         with pytest.raises(IntegrityError, match="not what was written"):
             read_entry(wrong, where)
+
+
+def test_a_changed_byte_is_found_out() -> None:
+    entry = signal_entry(Message(InboxKind.SIGNAL, run_id="r", name="paid", payload=b"1", dedup="d"), "store")
+    with pytest.raises(IntegrityError, match="not what was written"):
+        read_entry(entry._replace(payload=b"2"), "store")

@@ -13,7 +13,7 @@ OUTBOXES = [
     Mutation(
         "a changed entry of an outbox is found out", "model/outbox.py",
         "    if entry.seal != _seal(entry.kind, entry.run, entry.body, entry.payload, store_id):\n", "    if False:\n",
-        "model/test_outbox.py::test_a_changed_entry_or_one_for_another_store_is_found_out",
+        "model/test_outbox.py::test_a_changed_byte_is_found_out",
     ),
     Mutation(
         "a connection that commits each statement by itself is refused", "transactional/guests.py",
@@ -27,8 +27,8 @@ OUTBOXES = [
     ),
     Mutation(
         "a workflow's own code enqueues in nobody's transaction", "context.py",
-        "    if current_run() is not None:\n        raise DefinitionError(\n            \"within=",
-        "    if False:\n        raise DefinitionError(\n            \"within=",
+        '    if current_run() is not None:\n        raise DefinitionError(\n            "within=',
+        '    if False:\n        raise DefinitionError(\n            "within=',
         _REFUSED,
     ),
     Mutation(

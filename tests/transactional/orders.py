@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -33,7 +32,7 @@ async def pack(order: str, *, ctx: StepContext[Any] = INJECTED) -> str:
 
 @workflow
 async def ship(order: str) -> str:
-    return f"{await pack(order)} {await paid.wait()} {await paid.wait()}"
+    return f"{await pack(order)} {await paid.wait()} {await paid.wait()} {await paid.wait()}"
 
 
 @workflow
@@ -83,10 +82,9 @@ def work(store: str, ledger: Ledger, address: str, options: dict[str, Any]) -> N
         asyncio.run(engine.serve())
 
 
-def take(store: str, ledger: Ledger, address: str, orders: list[str], point: str, gate: Callable[[], object]) -> None:
+def take(store: str, ledger: Ledger, address: str, orders: list[str], point: str) -> None:
     """Take orders, one transaction each, and die at a point of the last one's."""
     with perdure.sync.Engine(store, outboxes=[outbox(address)]).client() as desk:
-        gate()
         for order in orders:
             with closing(open_database(address)) as connection:
                 connection.execute("BEGIN")
@@ -100,10 +98,6 @@ def take(store: str, ledger: Ledger, address: str, orders: list[str], point: str
         if point == "after":
             os.kill(os.getpid(), signal.SIGKILL)
     ledger.write("taken")
-
-
-def nothing() -> None:
-    """Wait for nothing."""
 
 
 async def rows(store: str) -> dict[str, Any]:
