@@ -194,7 +194,7 @@ class Engine(Client):
                 self._dispatch = dispatch = Dispatch(self._hooks, self._store, self._journal)
                 self._journal.told, worker.host.hooks = dispatch.committed, dispatch
             await self._define_queues(worker)
-            await self._relays.open(self._ops, reached=self._reached)
+            await self._relays.open(self._ops, sent=self._poke, reached=self._reached)
             await worker.start(serve=serve)
             if serve:
                 self._relays.start()
@@ -265,7 +265,7 @@ class Engine(Client):
         self._open()
         self._clients += 1
         try:
-            await self._relays.open(self._ops, reached=self._reached)
+            await self._relays.open(self._ops, sent=self._poke, reached=self._reached)
             yield self
         finally:
             self._clients -= 1

@@ -58,9 +58,15 @@ class Relay:
     """Relays what is in one outbox, as a task on the engine's loop; what blocks is done on a thread of its own."""
 
     def __init__(
-        self, source: Source[Any], operations: Operations, *, reached: Callable[[str], None] | None = None
+        self,
+        source: Source[Any],
+        operations: Operations,
+        *,
+        sent: Callable[[], object],
+        reached: Callable[[str], None] | None = None,
     ) -> None:
         self._source = source
+        self._sent = sent
         self._operations = operations
         self._reached = reached
         self._thread: ThreadPoolExecutor | None = None
@@ -116,6 +122,7 @@ class Relay:
             if self._reached is not None:
                 self._reached(points.RELAY)
             aside = await self._send(due)
+            self._sent()
             if self._reached is not None:
                 self._reached(points.RELAYED)
             if self._source.dialect == "sqlite":
@@ -282,23 +289,17 @@ class Relays:
     """What an engine relays: one ``Relay`` for each of its outboxes."""
 
     def __init__(self, sources: Iterable[Source[Any]]) -> None:
-        self.sources = tuple(sources)
-        if self.sources:
-            from perdure.transactional.source import Source  # it loads SQLite's drivers
-        for source in self.sources:
-            if not isinstance(source, Source):
-                raise DefinitionError(
-                    f"{source!r} is no outbox",
-                    advice="give sources of perdure.transactional: Engine(outboxes=[source])",
-                )
+        self.sources = _checked(tuple(sources))
         self._relays: list[Relay] = []
 
-    async def open(self, operations: Operations, *, reached: Callable[[str], None] | None = None) -> None:
-        """Let transactions write into them."""
+    async def open(
+        self, operations: Operations, *, sent: Callable[[], object], reached: Callable[[str], None] | None = None
+    ) -> None:
+        """Let transactions write into them; ``sent`` is told whenever there may be something to claim."""
         loop = asyncio.get_running_loop()
         operations.outboxes, operations.written = self.sources, lambda: loop.call_soon_threadsafe(self._poke)
         if not self._relays:
-            self._relays = [Relay(source, operations, reached=reached) for source in self.sources]
+            self._relays = [Relay(source, operations, sent=sent, reached=reached) for source in self.sources]
             for relay in self._relays:
                 await relay.ready()
 
@@ -328,6 +329,19 @@ class Relays:
         relays, self._relays = self._relays, []
         for relay in relays:
             relay.abandon()
+
+
+def _checked(sources: tuple[Source[Any], ...]) -> tuple[Source[Any], ...]:
+    if sources:
+        from perdure.transactional.source import Source  # it loads SQLite's drivers
+
+        for source in sources:
+            if not isinstance(source, Source):
+                raise DefinitionError(
+                    f"{source!r} is no outbox",
+                    advice="give sources of perdure.transactional: Engine(outboxes=[source])",
+                )
+    return sources
 
 
 def _read(number: int, entry: Entry, store_id: str) -> Due:

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import apsw
@@ -166,6 +167,31 @@ def until_empty(address: str) -> None:
     while look(address, "SELECT count(*) FROM perdure_outbox") != [(0,)]:
         assert CLOCK.monotonic() < limit
         time.sleep(0.01)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not STORM, reason="PERDURE_STORM is not set")
+def test_callers_and_workers_are_killed_at_any_moment_and_each_committed_order_is_shipped_once(
+    place: tuple[str, str], tmp_path: Path
+) -> None:
+    store, address = place
+    crew, chance, taken = Crew(tmp_path, store), Random(11), []  # noqa: S311 - not for secrets
+    try:
+        told = (crew.store, crew.ledger, address)
+        for number in range(100):
+            orders, point = [f"{number}-{n}" for n in range(5)], chance.choice(["before", "after"])
+            workers = [crew.start(orders_module.work, *told, {}) for _ in range(2)]
+            assert ended(crew.start(orders_module.take, *told, orders, point)) == -signal.SIGKILL
+            taken += orders[:-1] if point == "before" else orders
+            time.sleep(chance.random() * 0.2)
+            for worker in workers:
+                worker.kill()
+                ended(worker)
+        crew.start(orders_module.work, *told, {})
+        check(crew, address, *taken)
+    finally:
+        crew.close()
 
 
 POINTS = (points.TRANSACT, points.TRANSACTED, points.COMMIT)
