@@ -270,8 +270,13 @@ def test_several_relays_at_once_bring_everything_once_and_in_order(
 
 async def set_aside(address: str, source: SQLite, store: str) -> None:
     async with Engine(store, workflows=WORKFLOWS, outboxes=[source]) as engine:
+        await engine.run(echo, "gone", run_id="purged")
+        assert (await engine.prune(older_than=1e-6)).runs == 1
         await engine.enqueue(echo, "this", run_id="taken")
         with source.begin() as connection:
+            # Of these two the relay takes it that they were brought before.
+            purged = await engine.enqueue(echo, "gone", run_id="purged", within=connection)
+            await purged.signal(done, "x", within=connection)
             await engine.enqueue(echo, "that", run_id="taken", within=connection)
             await engine.get("late").signal(done, "x", within=connection)
             await engine.enqueue(echo, "changed", run_id="changed", within=connection)

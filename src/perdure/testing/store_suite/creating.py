@@ -29,6 +29,12 @@ def a_new_run_is_pending_with_its_first_event(bench: Bench) -> None:
 
 
 @case
+def a_store_has_the_same_id_whoever_opens_it(bench: Bench) -> None:
+    assert bench.store.store_id
+    assert bench.open().store_id == bench.store.store_id
+
+
+@case
 def the_same_id_finds_the_run_that_is_there(bench: Bench) -> None:
     first = bench.create("one")
     (again,) = bench.store.create_runs([bench.new("one", payload=b'"other"')])
