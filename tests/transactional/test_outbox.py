@@ -65,6 +65,16 @@ async def transaction(bank: Bank, *, keep: bool) -> AsyncGenerator[Any]:
             raise Undo
 
 
+def left_in(bank: Bank) -> list[Any]:
+    """How much an outbox holds; asked by the library that the relay uses: two would drop each other's locks."""
+    query = "SELECT count(*) FROM perdure_outbox"
+    if bank.kind != "apsw":
+        return look(bank.address, query)
+    with closing(apsw.Connection(bank.address)) as connection:
+        connection.set_busy_timeout(5000)
+        return connection.execute(query).fetchall()
+
+
 async def rolled_back_and_committed(bank: Bank, store: str) -> None:
     async with Engine(store, workflows=WORKFLOWS, outboxes=[bank.source]) as engine:
         async with transaction(bank, keep=False) as connection:
@@ -82,7 +92,7 @@ async def rolled_back_and_committed(bank: Bank, store: str) -> None:
             assert [await one.result() for one in many] == [LARGE, "b"]
         with pytest.raises(RunNotFound):
             await engine.get("no").view()
-        await until(lambda: look(bank.address, "SELECT count(*) FROM perdure_outbox") == [(0,)])
+        await until(lambda: left_in(bank) == [(0,)])
 
 
 def test_what_is_rolled_back_never_was_and_what_is_committed_comes_once_and_in_order(
