@@ -18,6 +18,7 @@ from perdure.context import (
     uuid4,
 )
 from perdure.continuing import continue_as_new
+from perdure.diagnosis import Cause, Explanation, Finding
 from perdure.engine import Engine
 from perdure.errors import PerdureError, RetryAfter
 from perdure.handle import Handle
@@ -40,10 +41,13 @@ from perdure.workflow import step, workflow
 
 __all__ = [
     "INJECTED",
+    "Cause",
     "Child",
     "Emitted",
     "Engine",
+    "Explanation",
     "Failure",
+    "Finding",
     "Handle",
     "Hooks",
     "Notice",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
+    from perdure.diagnosis import Explanation
     from perdure.model.durations import Duration
     from perdure.model.records import RunRow
     from perdure.model.retention import Retention
@@ -290,6 +291,14 @@ class Client(QueueClient, ScheduleClient):
         if current_run() is None:
             _ = self._ops  # raises if it is not open
         return self._handle(workflow, None, run_id)
+
+    async def why(self, run_id: str) -> Explanation:
+        """Say why a run is where it is; see ``Handle.why``.
+
+        Raises:
+            RunNotFound: no such run; the advice names ids that are like it.
+        """
+        return await self.get(run_id).why()
 
     def runs(
         self,

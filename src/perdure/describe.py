@@ -21,6 +21,7 @@ from perdure.model.schedules import OUTCOMES, decode_policy, names, numbers, sta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perdure.diagnosis import Cause, Explanation, Finding, Holder
     from perdure.model.forking import Lineage
     from perdure.model.history import ChildView, RunView, StepView
     from perdure.model.queues import QueueUsage
@@ -306,16 +307,71 @@ def occurrence(found: Occurrence) -> dict[str, Any]:
     }
 
 
+def explanation(found: Explanation) -> dict[str, Any]:
+    """Return why a run is where it is."""
+    return {
+        "run_id": found.run_id,
+        "workflow": found.workflow,
+        "version": found.version,
+        "queue": found.queue,
+        "status": found.status.word,
+        "now": instant(found.now),
+        "severity": found.worst.word,
+        "causes": [cause(one) for one in found.causes],
+    }
+
+
+def cause(found: Cause) -> dict[str, Any]:
+    """Return a reason for a run being where it is; ``depth`` says how far down the chain."""
+    return {
+        "run_id": found.run_id,
+        "depth": found.depth,
+        **finding(found.finding),
+        "since": instant(found.since),
+        "until": instant(found.until),
+        "who": None if found.who is None else holder(found.who),
+    }
+
+
+def finding(found: Finding) -> dict[str, Any]:
+    """Return a finding."""
+    return {
+        "code": found.code,
+        "severity": found.severity.word,
+        "about": found.about,
+        "found": found.found,
+        "advice": found.advice,
+    }
+
+
+def holder(found: Holder) -> dict[str, Any]:
+    """Return a worker as it looks at one moment."""
+    return {
+        "name": found.name,
+        "host": found.host,
+        "pid": found.pid,
+        "build": found.build,
+        "leased_until": instant(found.leased_until),
+        "life": found.life,
+        "holds": found.holds,
+        "serves": found.serves,
+    }
+
+
 def is_open(status: Status) -> bool:
     """Whether a run in this status may still go on by itself."""
     return not status.terminal and status is not Status.BLOCKED
 
 
 __all__ = [
+    "cause",
     "child",
     "claim",
     "event",
+    "explanation",
     "failure",
+    "finding",
+    "holder",
     "instant",
     "is_open",
     "lineage",

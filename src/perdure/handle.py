@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from perdure.context import DEFAULT_STREAM, check_outside, current_run, on_run
+from perdure.diagnosis import why
 from perdure.errors import Undecodable
 from perdure.model.durations import to_datetime
 from perdure.model.payloads import stream_args
@@ -19,6 +20,7 @@ from perdure.streams import Emitted
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from perdure.diagnosis import Explanation
     from perdure.model.codec import ValueCodec
     from perdure.model.durations import Duration
     from perdure.model.history import RunView
@@ -113,6 +115,15 @@ class Handle(Generic[R]):
             RunNotFound: no such run.
         """
         return await self._home.operations.row(self.run_id)
+
+    async def why(self) -> Explanation:
+        """Say why the run is where it is: what it waits for, who has it, until when, and what to do.
+
+        Raises:
+            RunNotFound: no such run; the advice names ids that are like it.
+        """
+        operations = self._home.operations
+        return await operations.call(lambda: why(operations.store, self.run_id, operations.namespace))
 
     async def result(self, timeout: Duration | None = None) -> R:
         """Wait until the run has ended and return its result, or raise what it ended with.

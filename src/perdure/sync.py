@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self, Unpack
 
+    from perdure.diagnosis import Explanation
     from perdure.handle import Handle as AsyncHandle
     from perdure.model.durations import Duration
     from perdure.model.history import RunView
@@ -224,6 +225,10 @@ class Handle(Generic[R]):
     def row(self) -> RunRow:
         """Return the run as the store lists it."""
         return self._portal.call(self._handle.row())
+
+    def why(self) -> Explanation:
+        """Say why the run is where it is, and what to do."""
+        return self._portal.call(self._handle.why())
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait until the run has ended and return its result, or raise what it ended with."""

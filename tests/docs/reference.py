@@ -30,6 +30,7 @@ GROUPS = {
     "Recur": "ScheduleHandle ScheduleView OccurrenceView",
     "In a step": "step_context StepContext INJECTED",
     "Watch": "Stream Emitted emit Hooks Notice WorkerNotice",
+    "Find out what is wrong": "Explanation Cause Finding",
     "Modules and errors": "sync errors PerdureError",
 }
 
@@ -51,6 +52,7 @@ TOLD = {
 _MADE_HERE = (
     "Child", "Undo", "Failure", "Handle", "StepContext", "RunContext", "Emitted", "Notice", "WorkerNotice", "Hooks",
     "ScheduleHandle", "ScheduleView", "OccurrenceView", "QueueView", "Runs", "Tally", "Pruned",
+    "Explanation", "Cause", "Finding",
 )  # fmt: skip
 INTERNAL = {name: {"__init__"} for name in _MADE_HERE}
 """Made by Perdure, not by users; or there is nothing to give."""

@@ -23,6 +23,7 @@ COMMANDS = {
     "worker": "perdure.cli.workers",
     "runs": "perdure.cli.runs",
     "show": "perdure.cli.show",
+    "why": "perdure.cli.why",
     "events": "perdure.cli.events",
     "stream": "perdure.cli.streams",
     "check": "perdure.cli.checks",

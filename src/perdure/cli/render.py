@@ -94,6 +94,16 @@ class Screen:
             for line in wrapped or [""]:
                 self._write([Part(" " * indent), Part(line, style)])
 
+    def prose(self, mark: Cell, text: str, *, style: str = "", indent: int = 0) -> None:
+        """Write prose after a mark, wrapped beside it."""
+        width = min(self.width or READABLE, READABLE)
+        mark = _part(mark)
+        hang = indent + width_of(mark.text) + 1
+        wrapped = textwrap.wrap(text, max(width - hang, 20), break_long_words=False, break_on_hyphens=False)
+        for number, line in enumerate(wrapped or [""]):
+            head = [Part(" " * indent), mark, Part(" ")] if number == 0 else [Part(" " * hang)]
+            self._write([*head, _part(Part(line, style))])
+
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, indent: int = 0) -> None:
         """Write rows in aligned columns, under their titles if they have any."""
         lines = [[_part(cell) for cell in row] for row in rows]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         WorkerRow,
     )
     from perdure.model.schedules import NextFiring, Occurrence, ScheduleChange, ScheduleRow
+    from perdure.model.standing import Sign, Standing
 
 Durability = Literal["disk", "process"]
 """``disk``: what is committed survives a power cut. ``process``: it survives the process, not the machine."""
@@ -194,6 +195,10 @@ class Store(Protocol):
 
     def dead_workers(self, observer: int, *, grace: int) -> list[int]:
         """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
+        ...
+
+    def signs_of_life(self) -> dict[int, Sign]:
+        """What shows of each worker that it lives, at this moment; nothing is judged by it."""
         ...
 
     # -- a run's life
@@ -465,6 +470,14 @@ class Store(Protocol):
 
     def get_runs(self, run_keys: Sequence[int]) -> list[RunRow]:
         """Rows by key, those that exist."""
+        ...
+
+    def standing(self, run_key: int) -> Standing | None:
+        """Where a run stands beyond what its row says; None if it is not there."""
+        ...
+
+    def near_ids(self, run_id: str, limit: int = 3) -> list[tuple[str, str]]:
+        """Runs that have the id, or one that begins with it: namespace and id, up to ``limit`` of each namespace."""
         ...
 
     def read_events(self, run_key: int, after: int = 0, limit: int = PAGE) -> list[Event]:

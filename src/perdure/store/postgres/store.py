@@ -34,6 +34,7 @@ from perdure.store.postgres.outreach import Outreach
 from perdure.store.postgres.queues import define_queues, list_queues, pause_queue
 from perdure.store.postgres.routes import Routes
 from perdure.store.postgres.schema import migrate
+from perdure.store.postgres.standing import near_ids, signs, standing
 from perdure.store.postgres.workers import Workers
 from perdure.store.protocol import PAGE, Outlook
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         WorkerRow,
     )
     from perdure.model.schedules import Occurrence, ScheduleChange, ScheduleRow
+    from perdure.model.standing import Sign, Standing
     from perdure.store.protocol import Durability, Filter, Reclaimed, Route
 
 
@@ -201,6 +203,10 @@ class PostgresStore:
     def dead_workers(self, observer: int, *, grace: int) -> list[int]:
         """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
         return self._workers.dead(observer, grace=grace)
+
+    def signs_of_life(self) -> dict[int, Sign]:
+        """What shows of each worker that it lives, at this moment."""
+        return self._reader.read(signs)
 
     # -- a run's life
 
@@ -466,6 +472,14 @@ class PostgresStore:
         """Rows by key, those that exist, in the order asked for."""
         found = self._reader.read(lambda session: runs.get_runs(session, run_keys))
         return [found[key] for key in dict.fromkeys(run_keys) if key in found]
+
+    def standing(self, run_key: int) -> Standing | None:
+        """Where a run stands beyond what its row says; None if it is not there."""
+        return self._reader.read(lambda session: standing(session, run_key))
+
+    def near_ids(self, run_id: str, limit: int = 3) -> list[tuple[str, str]]:
+        """Runs that have the id, or one that begins with it: namespace and id, up to ``limit`` of each namespace."""
+        return self._reader.read(lambda session: list(near_ids(session, run_id, limit)))
 
     def read_events(self, run_key: int, after: int = 0, limit: int = PAGE) -> list[Event]:
         """The log after seq ``after``, at most ``limit`` events."""

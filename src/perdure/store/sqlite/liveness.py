@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from perdure.clock import SystemClock
+from perdure.model.standing import Sign
 from perdure.store.sqlite.sidecar import Lock
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 
 _CLOCK = SystemClock()
+_SAID: dict[Lock, Literal["held", "free", "unknowable"]] = {
+    Lock.HELD: "held", Lock.FREE: "free", Lock.UNKNOWABLE: "unknowable",
+}  # fmt: skip
 
 
 @cache
@@ -42,6 +46,18 @@ def boot_id() -> str:
 def boot_now() -> int:
     """Return the time since boot in µs, sleep included: the clock of leases, which nobody can set."""
     return int(_CLOCK.monotonic() * 1e6)
+
+
+def signs(workers: list[WorkerRow], sidecar: Sidecar, now: int) -> dict[int, Sign]:
+    """What shows of each worker that it lives: its lock, and its lease by the clock that shows ``now``."""
+    boot, ahead = boot_id(), now - boot_now()
+    return {
+        worker.worker_key: Sign(
+            _SAID[sidecar.probe(worker.worker_key, worker.sidecar, worker.pid, worker.pid_started)],
+            worker.lease_until + ahead if worker.boot == boot else None,
+        )
+        for worker in workers
+    }
 
 
 class Watch:

@@ -29,6 +29,7 @@ from perdure.store.sqlite.messages import deliver
 from perdure.store.sqlite.outreach import Outreach
 from perdure.store.sqlite.queues import define_queues, list_queues, pause_queue
 from perdure.store.sqlite.routes import Routes
+from perdure.store.sqlite.standing import near_ids, standing
 from perdure.store.sqlite.workers import Workers
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         WorkerRow,
     )
     from perdure.model.schedules import Occurrence, ScheduleChange, ScheduleRow
+    from perdure.model.standing import Sign, Standing
     from perdure.store.protocol import Durability, Filter, Reclaimed, Route
 
 
@@ -183,6 +185,10 @@ class SqliteStore:
     def dead_workers(self, observer: int, *, grace: int) -> list[int]:
         """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
         return self._workers.dead(observer, grace=grace)
+
+    def signs_of_life(self) -> dict[int, Sign]:
+        """What shows of each worker that it lives, at this moment."""
+        return self._workers.signs(self.now())
 
     # -- a run's life
 
@@ -436,6 +442,16 @@ class SqliteStore:
         with self._reader as cursor:
             found = runs.get_runs(cursor, run_keys)
         return [found[key] for key in dict.fromkeys(run_keys) if key in found]
+
+    def standing(self, run_key: int) -> Standing | None:
+        """Where a run stands beyond what its row says; None if it is not there."""
+        with self._reader as cursor:
+            return standing(cursor, run_key)
+
+    def near_ids(self, run_id: str, limit: int = 3) -> list[tuple[str, str]]:
+        """Runs that have the id, or one that begins with it: namespace and id, up to ``limit`` of each namespace."""
+        with self._reader as cursor:
+            return list(near_ids(cursor, run_id, limit))
 
     def read_events(self, run_key: int, after: int = 0, limit: int = PAGE) -> list[Event]:
         """The log after seq ``after``, at most ``limit`` events."""

@@ -10,7 +10,7 @@ from perdure.errors import StoreUnreachable
 from perdure.store import rows
 from perdure.store.protocol import Route
 from perdure.store.sqlite import reading
-from perdure.store.sqlite.liveness import Watch, boot_id, boot_now
+from perdure.store.sqlite.liveness import Watch, boot_id, boot_now, signs
 from perdure.store.sqlite.rows import fetch
 from perdure.store.sqlite.sidecar import Sidecar, process_started
 from perdure.store.sqlite.sql import QUERIES
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perdure.model.records import WorkerRow
+    from perdure.model.standing import Sign
     from perdure.store.sqlite.connection import Reader, Writer
 
 _RENEW = QUERIES["renew"]
@@ -102,6 +103,10 @@ class Workers:
                 for key, namespace, queue, workflow, version in fetch(cursor, QUERIES["served"])
                 if key not in dead
             }
+
+    def signs(self, now: int) -> dict[int, Sign]:
+        """What shows of each worker that it lives; ``now`` (µs) is what leases are told by."""
+        return signs(self.all(), self._sidecar, now)
 
     def sign(self, observer: int, worker_key: int) -> int | None:
         """What a worker's row showed when the observer last looked: its heartbeats."""
