@@ -8,6 +8,7 @@ there is not is null.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from perdure.errors import PerdureError, Undecodable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.diagnosis import Cause, Explanation, Finding, Holder
+    from perdure.diagnosis.doctor import Report
+    from perdure.model.condition import Condition, Worker
     from perdure.model.forking import Lineage
     from perdure.model.history import ChildView, RunView, StepView
     from perdure.model.queues import QueueUsage
@@ -344,6 +347,50 @@ def finding(found: Finding) -> dict[str, Any]:
     }
 
 
+def report(found: Report) -> dict[str, Any]:
+    """Return what a store suffers from."""
+    condition = found.condition
+    inside = condition.contents
+    return {
+        "store": condition.store,
+        "now": instant(condition.now),
+        "severity": found.worst.word,
+        "schema": {"version": condition.version, "known": condition.known},
+        "facts": dict(condition.facts),
+        "database": None if condition.database is None else asdict(condition.database),
+        "runs": None if inside is None else {status.word: inside.counts.get(status, 0) for status in Status},
+        "workers": None if inside is None else [_examined(one, condition.now) for one in inside.workers],
+        "queues": None if inside is None else [queue(one) for one in inside.queues],
+        "findings": [finding(one) for one in found.findings],
+    }
+
+
+def _examined(found: Worker, now: int) -> dict[str, Any]:
+    row, sign = found.row, found.sign
+    return {
+        "name": row.name,
+        "host": row.host,
+        "pid": row.pid,
+        "build": row.build,
+        "started_at": instant(row.started_at),
+        "lock": sign.lock,
+        "leased_until": instant(sign.leased_until),
+        "life": sign.life(now),
+        "holds": found.holds,
+    }
+
+
+def tallies(of: Condition) -> list[tuple[str, str]]:
+    """Return in a few words what is in a store: runs by status, and workers."""
+    inside = of.contents
+    if inside is None:
+        return []
+    more = {status: "+" if number >= inside.bound else "" for status, number in inside.counts.items()}
+    runs = [f"{number:,}{more[status]} {status.word}" for status, number in inside.counts.items()]
+    alive = sum(one.sign.life(of.now) == "alive" for one in inside.workers)
+    return [("runs", ", ".join(runs) or "none"), ("workers", f"{alive} alive" if alive else "none")]
+
+
 def holder(found: Holder) -> dict[str, Any]:
     """Return a worker as it looks at one moment."""
     return {
@@ -378,10 +425,12 @@ __all__ = [
     "occurrence",
     "refusal",
     "refusals",
+    "report",
     "row",
     "run",
     "schedule",
     "step",
+    "tallies",
     "undo",
     "value",
     "worker",

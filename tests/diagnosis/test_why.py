@@ -13,9 +13,10 @@ from click.testing import CliRunner
 
 from perdure.cli.main import cli
 from perdure.diagnosis import Severity, why
-from perdure.errors import RunNotFound
+from perdure.errors import RunNotFound, RunPurged
 from perdure.model.failures import encode_failure
 from perdure.model.payloads import failed, note, run_failed
+from perdure.model.purging import Purgeable
 from perdure.model.queues import Limits, QueueRow
 from perdure.model.records import FORMAT, CommitItem, InboxKind, Kind, Message, StateChange, Status
 from perdure.store.protocol import Route
@@ -385,3 +386,21 @@ def test_the_command_says_it_to_people_and_to_programs(store, bench):
     missing = run.invoke(cli, ["why", "on", "--store", store])
     assert missing.exit_code == 4
     assert "did you mean one?" in missing.stderr
+
+
+def test_a_run_that_a_damaged_store_calls_its_own_child_is_explained(bench):
+    holder = bench.hold()
+    started = holder.event(Kind.CHILD_STARTED, note(run_id="one", workflow="greet"), "greet/one#1")
+    item = holder.suspend(Status.WAITING)
+    holder.commit(CommitItem(holder.key, holder.epoch, [started, *item.events], state=item.state))
+    assert codes(explained(bench)) == ["waits-news"]
+
+
+def test_a_purged_run_is_told_from_one_that_never_was(bench):
+    holder = bench.hold()
+    holder.commit(holder.end())
+    row = bench.row(holder.key)
+    rule = Purgeable((Status.COMPLETED,), row.ended_at + 1, "")
+    assert bench.store.purge_runs([holder.key], rule) == [holder.key]
+    with pytest.raises(RunPurged):
+        why(bench.store, "one")

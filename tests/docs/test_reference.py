@@ -8,6 +8,7 @@ import re
 import perdure
 from perdure import errors
 from perdure.model.records import Kind
+from tests.docs import findings
 from tests.docs.pages import DOCS
 from tests.docs.reference import GROUPS, PAGE, page
 from tests.house import tree
@@ -42,6 +43,11 @@ def test_the_errors_page_has_every_error_with_its_code():
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| .+ \| .+ \|$", reference("errors.md"), flags=re.MULTILINE)
     assert len(rows) == len(set(rows))
     assert set(rows) == classes
+
+
+def test_the_findings_page_is_up_to_date():
+    text = findings.PAGE.read_text("utf-8")
+    assert findings.page(text) == text, "python -m tests.docs.findings writes it anew"
 
 
 def test_the_events_page_has_every_kind():

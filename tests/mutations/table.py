@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutations.diagnosis import DIAGNOSIS
 from tests.mutations.integrity import INTEGRITY
 from tests.mutations.keeping import KEEPING
 from tests.mutations.kit import KIT
@@ -548,6 +549,7 @@ TABLE = [
     *OUTBOXES,
     *POWER,
     *QUEUES,
+    *DIAGNOSIS,
     *SCHEDULES,
     *TRANSACTIONS,
     *UNDOING,

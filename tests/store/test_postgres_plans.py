@@ -23,6 +23,8 @@ PLANNED = sorted(
     name for name, sql in QUERIES.items() if re.search(r"\{schema\}", sql) and not re.match(r"CREATE|LISTEN", sql)
 )
 CROWD = 3000
+SURVEYED = {"held_of_workers", "most_unread", "unused_artifacts"}
+"""What a person asks for now and then: as much as is held, up to a bound, or with ``perdure doctor --deep`` only."""
 
 INDEXES = [
     ("look_for_claims", "Index Only Scan using runs_ready|Index Scan using runs_ready"),
@@ -159,12 +161,12 @@ def empty(made_schema):
 
 
 def test_no_query_walks_through_a_big_table(full):
-    found = {name: walked(plan(full, name)) for name in PLANNED}
+    found = {name: walked(plan(full, name)) for name in PLANNED if name not in SURVEYED}
     assert {name: scans for name, scans in found.items() if scans} == {}
 
 
 def test_no_plan_made_in_an_empty_store_does_either(empty):
-    found = {name: walked(plan(empty, name)) for name in PLANNED}
+    found = {name: walked(plan(empty, name)) for name in PLANNED if name not in SURVEYED}
     assert {name: scans for name, scans in found.items() if scans} == {}
 
 

@@ -8,7 +8,9 @@ from perdure.cli.exits import Exit
 from perdure.cli.options import database_option, debug_option, json_option, print_json, screen
 from perdure.cli.render import Column, Part
 from perdure.config import default_store
-from perdure.store.open import inspect_store, migration_script, open_store, store_name
+from perdure.diagnosis import Severity
+from perdure.diagnosis.doctor import about_database
+from perdure.store.open import examine_store, inspect_store, migration_script, open_store, store_name
 
 COLUMNS = (Column(), Column(flexible=True))
 
@@ -45,10 +47,16 @@ def migrate(*, store: str | None) -> Exit:
 def check(*, store: str | None, as_json: bool) -> Exit:
     """Say which version the schema has, and whether anything is amiss.
 
-    Changes nothing. Exits with 1 if there is no store yet, if its schema is not up to date, or if there is a problem.
+    Changes nothing; `perdure doctor` says more. Exits with 1 if there is no store yet, if its schema is not up to date,
+    or if there is a problem.
     """
-    found = inspect_store(store or default_store())
-    good = found.version >= found.known and not found.problems
+    target = store or default_store()
+    found = inspect_store(target)
+    seen = about_database(examine_store(target, deep=True))
+    # What is said below of the version in any case is not said twice.
+    findings = [one for one in seen if one.code not in {"schema-missing", "schema-older"}]
+    problems = [f"{one.found}; {one.advice}" for one in findings if one.severity is Severity.BAD]
+    good = found.version >= found.known and not problems
     if as_json:
         print_json(
             {
@@ -56,7 +64,7 @@ def check(*, store: str | None, as_json: bool) -> Exit:
                 "version": found.version,
                 "known": found.known,
                 "facts": dict(found.facts),
-                "problems": list(found.problems),
+                "problems": problems,
             }
         )
         return Exit.OK if good else Exit.NO
@@ -70,7 +78,7 @@ def check(*, store: str | None, as_json: bool) -> Exit:
         )
     else:
         out.line(Part("✓", "good"), f" schema {found.version}")
-    for problem in found.problems:
+    for problem in problems:
         out.line(Part("✗", "bad"), f" {problem}")
     return Exit.OK if good else Exit.NO
 

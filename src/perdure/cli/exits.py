@@ -28,6 +28,7 @@ class Exit(IntEnum):
     NOT_FOUND = 4
     CONFLICT = 5
     NO_CODE = 6
+    TROUBLE = 7
     INTERNAL = 70
     INTERRUPTED = 130
     PIPE = 141
@@ -46,6 +47,7 @@ MEANING = {
     Exit.NOT_FOUND: "there is no run of this id or no schedule of this key, or the run has not come to this step",
     Exit.CONFLICT: "the run is there, but in a state or with an input that rules this out",
     Exit.NO_CODE: "the code of the run cannot be found, so nothing was replayed",
+    Exit.TROUBLE: "`doctor` found something that is wrong now",
     Exit.INTERNAL: "a fault in Perdure itself; `--debug` shows the traceback",
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
     Exit.PIPE: "whoever read the output has closed it",

@@ -39,6 +39,7 @@ COMMANDS = {
     "queues": "perdure.cli.queues",
     "prune": "perdure.cli.pruning",
     "namespaces": "perdure.cli.spaces",
+    "doctor": "perdure.cli.doctor",
     "db": "perdure.cli.databases",
 }
 """Every command, in the order of the help, and the module it is in; modules are loaded when they are needed."""

@@ -9,7 +9,7 @@ import click
 from perdure import describe, diagnosis
 from perdure.cli.exits import Exit
 from perdure.cli.opening import existing_store
-from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
+from perdure.cli.options import debug_option, json_option, namespace, print_json, screen, store_option
 from perdure.cli.render import Part
 from perdure.cli.words import ago, clock, status_part
 from perdure.diagnosis import Severity
@@ -38,7 +38,7 @@ def why(run: str, *, store: str | None, as_json: bool) -> Exit:
     What it waits for, who has it, since and until when; and what that waits for in turn. Changes nothing.
     """
     with existing_store(store) as opened:
-        found = diagnosis.why(opened, run)
+        found = diagnosis.why(opened, run, namespace())
     if as_json:
         print_json(describe.explanation(found))
     else:

@@ -223,7 +223,284 @@ RUNS: dict[str, Kind] = {
 }
 """What ``perdure why`` says of a run."""
 
-STORES: dict[str, Kind] = {}
+STORES: dict[str, Kind] = {
+    "store-unreachable": Kind(
+        "bad",
+        "There is no store at the address, or the database cannot be reached.",
+        "check the address, and that the server is up; a store is made by the first run, engine or worker that uses it",
+    ),
+    "store-read-only": Kind(
+        "bad",
+        "The database cannot be written: nothing can go on.",
+        "make the file and its directory writable; on PostgreSQL, go to the primary",
+    ),
+    "store-busy": Kind(
+        "warn",
+        "Another process has kept the write lock for longer than a commit takes.",
+        "find the process that writes: a long transaction of another program, or a copy of the file under way",
+    ),
+    "store-damaged": Kind(
+        "bad",
+        "The database is damaged.",
+        "stop all workers, keep a copy of the files, restore a backup; perdure verify then says which runs are whole",
+    ),
+    "store-foreign": Kind(
+        "bad",
+        "The file or schema belongs to another program.",
+        "give another path or schema",
+    ),
+    "store-unsafe": Kind(
+        "bad",
+        "The store cannot keep what it promises here, so it is not opened.",
+        "do as the message says",
+    ),
+    "store-fault": Kind(
+        "bad",
+        "The examination ran into an error of the store.",
+        "look at the message; perdure doctor again",
+    ),
+    "schema-newer": Kind(
+        "bad",
+        "A newer Perdure has changed the store, and this one cannot use it.",
+        "upgrade Perdure here",
+    ),
+    "schema-older": Kind(
+        "warn",
+        "The store's schema is older than this Perdure. It is brought up to date when a worker opens it.",
+        "perdure db migrate; where the role may not: perdure db sql, applied by the owner",
+    ),
+    "schema-missing": Kind(
+        "bad",
+        "There is no store in the database yet.",
+        "perdure db migrate makes it",
+    ),
+    "indexes-missing": Kind(
+        "bad",
+        "Indexes of the schema are missing or cannot be used, so that claims get slow as runs add up.",
+        "perdure db sql shows how each was made; make them again: {indexes}",
+    ),
+    "library-old": Kind(
+        "bad",
+        "This SQLite can corrupt a database that two processes use.",
+        "install apsw from its wheel, which brings a current SQLite",
+    ),
+    "second-library": Kind(
+        "note",
+        "This process has loaded a second copy of SQLite, the standard library's. Opening the store's file with "
+        "it would drop the store's locks and corrupt it; Perdure refuses that.",
+        "never open the store with the sqlite3 module, nor with what is built on it, in a process that has it open",
+    ),
+    "journal-mode": Kind(
+        "warn",
+        "The database has no write-ahead log, as while it is made or copied by something else than Perdure.",
+        "whoever opens the store next turns it on; if that does not help, put it on a local disk",
+    ),
+    "not-synced": Kind(
+        "bad",
+        "Commits are not synced to disk, so a power cut may lose what was committed.",
+        'say durability="disk", and mend what keeps it from being accepted',
+    ),
+    "log-grows": Kind(
+        "warn",
+        "The write-ahead log is long, and much of it is not in the database yet: a reader that does not end holds"
+        " it back.",
+        "find the process that keeps a read open: a backup, another program, a stopped worker; then end it",
+    ),
+    "free-space": Kind(
+        "note",
+        "Much of the file is empty: what was deleted is used again by what comes, and not given back to the disk.",
+        "nothing, unless the disk is short: then stop all processes and VACUUM the file",
+    ),
+    "file-mode": Kind(
+        "warn",
+        "Others than the owner can read or write the store's file; inputs and results are in it.",
+        "chmod 600 {path}",
+    ),
+    "directory-mode": Kind(
+        "warn",
+        "Others than the owner can write to the store's directory, so they can replace its files.",
+        "chmod 700 {path}",
+    ),
+    "network-disk": Kind(
+        "bad",
+        "The file is on a file system that reaches over a network, where SQLite's locks do not hold.",
+        "put the store on a local disk; for several machines use PostgreSQL",
+    ),
+    "disk-low": Kind(
+        "warn",
+        "The disk under the store is nearly full.",
+        "make room: nothing is lost when it is full, and nothing goes on either",
+    ),
+    "lock-file": Kind(
+        "warn",
+        "The lock file is gone or was replaced while workers run, so that their deaths are noticed by their "
+        "leases only.",
+        "never delete the -lock file; restart the workers",
+    ),
+    "fsync-off": Kind(
+        "bad",
+        "The server does not sync to disk: what is committed does not survive a crash of its machine.",
+        "set fsync = on in postgresql.conf",
+    ),
+    "full-page-writes-off": Kind(
+        "bad",
+        "The server may be left with torn pages by a power cut.",
+        "set full_page_writes = on in postgresql.conf, unless the file system rules torn pages out",
+    ),
+    "commits-not-durable": Kind(
+        "bad",
+        "The server does not accept synchronous_commit for this role, so commits are not durable.",
+        "let the role set it, or set it to on",
+    ),
+    "standby-missing": Kind(
+        "bad",
+        "Commits wait for a standby, and none is connected: nothing is committed.",
+        "start the standby, or take it out of synchronous_standby_names",
+    ),
+    "idle-timeout": Kind(
+        "warn",
+        "The server ends sessions that idle, and with them locks and hints of Perdure: dead workers are noticed later.",
+        "ALTER ROLE {role} SET idle_session_timeout = 0",
+    ),
+    "connections-short": Kind(
+        "warn",
+        "Nearly all of the server's connections are in use; a worker takes up to four.",
+        "raise max_connections, or put a pooler in front",
+    ),
+    "pooler": Kind(
+        "note",
+        "A pooler in transaction mode is in front: no hints are heard, and dead workers are noticed by their "
+        "leases only.",
+        "for quicker takeovers connect workers directly, or shorten their leases",
+    ),
+    "clock-apart": Kind(
+        "warn",
+        "The server's clock and this machine's differ. Perdure goes by the server's; what people enter and read "
+        "by this one's is off.",
+        "let both run NTP",
+    ),
+    "autovacuum-off": Kind(
+        "bad",
+        "The server does not vacuum: tables and indexes grow, and claims get slow.",
+        "set autovacuum = on",
+    ),
+    "dead-rows": Kind(
+        "warn",
+        "A table has more dead rows than live ones: vacuuming does not keep up, or is held back.",
+        "end long transactions; VACUUM {table}",
+    ),
+    "long-transaction": Kind(
+        "warn",
+        "A transaction has gone on for long: while it lasts nothing can be vacuumed, and claims get slow.",
+        "find and end it: SELECT pg_terminate_backend({pid})",
+    ),
+    "locks-waited": Kind(
+        "warn",
+        "A session has waited for a lock for long.",
+        "SELECT pg_blocking_pids({pid}) says for whom",
+    ),
+    "wraparound": Kind(
+        "warn",
+        "The database has gone for very long without freezing old rows; the server stops taking writes before it "
+        "runs out.",
+        "find what holds vacuuming back, end it, and VACUUM the database",
+    ),
+    "privileges": Kind(
+        "bad",
+        "The role lacks privileges on the store's tables.",
+        "GRANT them to {role}",
+    ),
+    "no-workers": Kind(
+        "warn",
+        "Runs could go on, and no worker is running.",
+        "perdure worker MODULE",
+    ),
+    "worker-gone": Kind(
+        "warn",
+        "A worker is gone, and the runs that it held have not been taken over.",
+        "they go on with the next worker; perdure worker MODULE, if none is running",
+    ),
+    "worker-late": Kind(
+        "warn",
+        "A worker's process is there, but has not renewed its lease: it is stopped, starved or cut off.",
+        "look at process {pid} on {host}",
+    ),
+    "builds-differ": Kind(
+        "note",
+        "Workers of different builds of the code are running, as while a deploy is under way.",
+        "if no deploy is under way, restart the older ones",
+    ),
+    "runs-without-code": Kind(
+        "warn",
+        "Runs could go on, and no running worker has their code. They are left alone.",
+        "start a worker that has it; perdure runs --codeless lists them; perdure why {run}",
+    ),
+    "runs-wait": Kind(
+        "warn",
+        "Runs have been there to be claimed for minutes, and workers with their code are running.",
+        "more workers, or a higher concurrency; perdure why {run}",
+    ),
+    "runs-blocked": Kind(
+        "bad",
+        "Runs are blocked: they cannot go on without a person.",
+        "perdure why {run}; perdure runs --status blocked lists all",
+    ),
+    "runs-overdue": Kind(
+        "warn",
+        "The deadlines of runs have passed, and nobody has cancelled them; a worker does so.",
+        "perdure worker MODULE",
+    ),
+    "runs-crash": Kind(
+        "warn",
+        "The workers of a run died twice or more in a row without progress; after a few more times it is blocked.",
+        "look for what kills them: perdure show {run}",
+    ),
+    "queue-stopped": Kind(
+        "note",
+        "A queue is paused: nothing is claimed from it.",
+        "perdure queues resume {queue}",
+    ),
+    "queue-crowded": Kind(
+        "note",
+        "A queue's limits have let nothing through to its next run for minutes.",
+        "raise its limits if that is not meant; perdure why {run}",
+    ),
+    "schedule-fault": Kind(
+        "bad",
+        "A schedule could not be fired.",
+        "perdure schedules show {key}; define it anew with code that fits",
+    ),
+    "schedule-late": Kind(
+        "warn",
+        "A schedule is due and has not been fired.",
+        "start a worker that has its workflow; perdure schedules show {key}",
+    ),
+    "schedule-stopped": Kind(
+        "note",
+        "A schedule is paused.",
+        "perdure schedules resume {key}",
+    ),
+    "log-long": Kind(
+        "note",
+        "A run that goes on has a very long log, which is read whole when another worker takes it over.",
+        "let it go on as a new run now and then: perdure.continue_as_new",
+    ),
+    "news-unread": Kind(
+        "warn",
+        "Much news lies unread with a run: it is sent more than it takes in, or waits for something else.",
+        "perdure why {run}",
+    ),
+    "artifacts-unused": Kind(
+        "note",
+        "Nothing refers to some stored artifacts any more: they were stored by runs that were purged meanwhile.",
+        "they only take room",
+    ),
+    "runs-kept": Kind(
+        "note",
+        "Very many runs that have ended are kept.",
+        "Engine(retention=…) decides how long runs are kept; perdure prune deletes those that ended long ago",
+    ),
+}
 """What ``perdure doctor`` says of a store, and of all that is in it."""
 
 KINDS: dict[str, Kind] = {**RUNS, **STORES}

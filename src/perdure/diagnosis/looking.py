@@ -8,6 +8,7 @@ from perdure.diagnosis.situations import Explanation, Holder, Situation
 from perdure.diagnosis.why import explain
 from perdure.errors import RunNotFound
 from perdure.model.history import RunView, fold
+from perdure.model.purging import purged
 from perdure.model.records import Kind
 from perdure.model.standing import Sign
 from perdure.store.protocol import PAGE
@@ -32,11 +33,14 @@ def why(store: Store, run_id: str, namespace: str = "") -> Explanation:
     """Say why a run is where it is.
 
     Raises:
-        RunNotFound: no such run; the advice names ids that are like it.
+        RunNotFound: no such run; the advice names ids that are like it. Or it was purged: ``RunPurged``.
         StoreError: the store has failed.
     """
     row = store.get_run(run_id, namespace)
     if row is None:
+        gone = store.get_tombstone(run_id, namespace)
+        if gone is not None:
+            raise purged(gone.run_id, gone.status.word, gone.ended_at, gone.purged_at)
         raise RunNotFound(f"no run {run_id!r}", run_id=run_id, advice=_near(store, run_id, namespace))
     return explain(Looking(store).at(row))
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perdure.model.history import RunView, StepView
-    from perdure.model.records import Event
 
 SHOWN: Final = 200
 """Characters of a failure that are shown."""
@@ -79,10 +78,8 @@ def _ended(of: Situation, depth: int) -> Cause:
     return cause(of, depth, "failed-undone" if undone else "failed", found, since=since)
 
 
-def blocked_code(last: Event | None, reason: str) -> str:
-    """Return the kind of finding that a run is blocked for, by the last event of its log and the row's reason."""
-    said = payloads.fields(last.payload) if last is not None and last.kind == Kind.RUN_BLOCKED else {}
-    code = str(said.get("code") or "")
+def blocked_kind(code: str, reason: str) -> str:
+    """Return the kind of finding that a run is blocked for, by the code in its log and the reason in its row."""
     if code == "" and reason.startswith("its workers died"):
         return "blocked-crashes"
     # A run whose log is damaged has no event that says so.
@@ -99,7 +96,15 @@ _BLOCKED = {
 
 def _blocked(of: Situation, depth: int) -> Cause:
     reason = (of.row.reason or of.view.reason or "no reason given").partition("\n")[0]
-    return cause(of, depth, blocked_code(of.last, reason), f"it is blocked: {reason}", since=of.view.updated_at)
+    last = of.last
+    said = payloads.fields(last.payload) if last is not None and last.kind == Kind.RUN_BLOCKED else {}
+    return cause(
+        of,
+        depth,
+        blocked_kind(str(said.get("code") or ""), reason),
+        f"it is blocked: {reason}",
+        since=of.view.updated_at,
+    )
 
 
 # -- somebody has it
@@ -225,4 +230,4 @@ def _around(of: Situation, depth: int) -> Iterator[Cause]:
             yield cause(of, depth, "refused-by-some", found, since=drift.at)
 
 
-__all__ = ["blocked_code", "explain"]
+__all__ = ["blocked_kind", "explain"]

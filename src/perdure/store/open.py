@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from perdure.model.clock import Clock
+    from perdure.model.condition import Condition
     from perdure.store.migrate import Inspection
     from perdure.store.postgres.store import PostgresStore
     from perdure.store.sqlite.store import SqliteStore
@@ -78,6 +79,25 @@ def inspect_store(target: str | Path) -> Inspection:
     from perdure.store.sqlite import inspect as sqlite
 
     return sqlite.inspect(store_path(target))
+
+
+def examine_store(target: str | Path, *, deep: bool = False) -> Condition:
+    """Examine the store at ``target``, also one that is in trouble, and make and change nothing.
+
+    Args:
+        target: as for ``open_store``.
+        deep: whether to read all of it, which takes as long as that takes.
+
+    Raises:
+        StoreUnreachable: that is no address of a store, or its driver is not installed.
+    """
+    if is_postgres(target):
+        with _driver():
+            from perdure.store.postgres import examine as postgres
+        return postgres.examine(str(target), deep=deep)
+    from perdure.store.sqlite import examine as sqlite
+
+    return sqlite.examine(store_path(target), deep=deep)
 
 
 def migration_script(target: str | Path) -> str:
@@ -157,6 +177,7 @@ def store_path(target: str | Path) -> Path:
 __all__ = [
     "DEFAULT_FILE",
     "Durability",
+    "examine_store",
     "inspect_store",
     "is_postgres",
     "migration_script",

@@ -129,10 +129,7 @@ def refuse_network(path: Path) -> None:
         StoreUnsafe: ``path`` lies on one.
         StoreUnreachable: its directory does not exist.
     """
-    directory = next((place for place in path.parents if place.exists()), None)
-    if directory is None:
-        raise StoreUnreachable(f"no such directory: {path.parent}", store=str(path))
-    name = network_name(_statfs_type(directory), lambda: _mount_type(directory))
+    name = network_of(path)
     if name is not None:
         raise StoreUnsafe(
             f"{path} is on {name}, where a SQLite database gets corrupted",
@@ -140,6 +137,18 @@ def refuse_network(path: Path) -> None:
             filesystem=name,
             advice="put the store on a local disk; for several machines use PostgreSQL",
         )
+
+
+def network_of(path: Path) -> str | None:
+    """Name the network file system that ``path`` lies on, or will; None if it is a local one or not known.
+
+    Raises:
+        StoreUnreachable: its directory does not exist.
+    """
+    directory = next((place for place in path.parents if place.exists()), None)
+    if directory is None:
+        raise StoreUnreachable(f"no such directory: {path.parent}", store=str(path))
+    return network_name(_statfs_type(directory), lambda: _mount_type(directory))
 
 
 def network_name(magic: int | None, mount_type: Callable[[], str]) -> str | None:

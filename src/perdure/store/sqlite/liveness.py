@@ -48,12 +48,14 @@ def boot_now() -> int:
     return int(_CLOCK.monotonic() * 1e6)
 
 
-def signs(workers: list[WorkerRow], sidecar: Sidecar, now: int) -> dict[int, Sign]:
+def signs(workers: list[WorkerRow], sidecar: Sidecar | None, now: int) -> dict[int, Sign]:
     """What shows of each worker that it lives: its lock, and its lease by the clock that shows ``now``."""
     boot, ahead = boot_id(), now - boot_now()
     return {
         worker.worker_key: Sign(
-            _SAID[sidecar.probe(worker.worker_key, worker.sidecar, worker.pid, worker.pid_started)],
+            "unknowable"
+            if sidecar is None
+            else _SAID[sidecar.probe(worker.worker_key, worker.sidecar, worker.pid, worker.pid_started)],
             worker.lease_until + ahead if worker.boot == boot else None,
         )
         for worker in workers
