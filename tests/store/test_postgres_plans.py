@@ -72,6 +72,8 @@ INDEXES = [
     ("next_firing", "schedules_due"),
     ("next_firing", "schedules_waiting"),
     ("ready_schedules", "schedules_waiting"),
+    ("queue_counts", "runs_ready"),
+    ("queue_counts", "runs_refused"),
     ("read_events", "Index Scan using events_pkey"),
     ("read_logs", "Index Scan using events_pkey"),
     ("append_event", "Index Only Scan Backward using events_pkey"),

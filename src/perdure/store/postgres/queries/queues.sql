@@ -191,5 +191,9 @@ SELECT (SELECT count(*) FROM held h JOIN {schema}.routes t ON t.route = h.route
         WHERE t.namespace = $1 AND t.queue = $2),
        (SELECT count(*) FROM (
           SELECT FROM {schema}.routes t CROSS JOIN LATERAL (
-            SELECT FROM {schema}.runs r WHERE r.route = t.route AND r.rank IS NOT NULL LIMIT $3) one
+            (SELECT FROM {schema}.runs r
+             WHERE r.route = t.route AND r.rank IS NOT NULL AND r.refused IS NULL LIMIT $3)
+            UNION ALL
+            (SELECT FROM {schema}.runs r
+             WHERE r.route = t.route AND r.rank IS NOT NULL AND r.refused IS NOT NULL LIMIT $3)) one
           WHERE t.namespace = $1 AND t.queue = $2 LIMIT $3) ready);

@@ -121,7 +121,8 @@ SELECT route, count(*) FROM runs INDEXED BY runs_held WHERE worker_key IS NOT NU
 
 -- name: count_ready
 -- How many runs of one route are claimable, counted up to a bound.
-SELECT count(*) FROM (SELECT 1 FROM runs WHERE route = ?1 AND rank IS NOT NULL LIMIT ?2);
+SELECT (SELECT count(*) FROM (SELECT 1 FROM runs WHERE route = ?1 AND rank IS NOT NULL AND refused IS NULL LIMIT ?2))
+     + (SELECT count(*) FROM (SELECT 1 FROM runs WHERE route = ?1 AND rank IS NOT NULL AND refused IS NOT NULL LIMIT ?2));
 
 -- name: routes_of_queue
 -- The routes of a queue.
