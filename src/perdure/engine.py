@@ -168,6 +168,7 @@ class Engine(Client):
         worker: Worker | None = None
         try:
             self._open()
+            operations = self._ops
             self._stack = AsyncExitStack()
             tools = await self._enter_tools(self._stack)
             assert self._store is not None
@@ -194,7 +195,7 @@ class Engine(Client):
                 self._dispatch = dispatch = Dispatch(self._hooks, self._store, self._journal)
                 self._journal.told, worker.host.hooks = dispatch.committed, dispatch
             await self._define_queues(worker)
-            await self._relays.open(self._ops, sent=self._poke, reached=self._reached)
+            await self._relays.open(operations, sent=self._poke, reached=self._reached)
             await worker.start(serve=serve)
             if serve:
                 self._relays.start()

@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from perdure.clock import SystemClock
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from perdure import StepContext
 
 CLOCK = SystemClock()
+STOLEN = 0.1
+"""Seconds after which who waits for the bell looks anyway: of several who wait, one may take what it has rung."""
 PATIENCE = 40.0
 """Seconds after which a test gives up waiting: far more than anything takes on a busy machine."""
 
@@ -52,6 +55,7 @@ class Ledger:
         self._queue: list[asyncio.Future[None]] = []
         self._entries: list[Entry] = []
         self._read = 0
+        self._looking = Lock()
 
     @classmethod
     def make(cls, folder: Path) -> Ledger:
@@ -147,14 +151,15 @@ class Ledger:
 
     def since(self, number: int) -> list[Entry]:
         """What was said after so many entries."""
-        with Path(self.file).open("rb") as file:
+        # Several threads of a test may look at once.
+        with self._looking, Path(self.file).open("rb") as file:
             file.seek(self._read)
             for line in file:
                 if not line.endswith(b"\n"):
                     break  # it is being written
                 self._read += len(line)
                 self._entries.append(Entry(**json.loads(line)))
-        return self._entries[number:]
+            return self._entries[number:]
 
     def until(self, enough: Callable[[list[Entry]], object], timeout: float = PATIENCE) -> list[Entry]:
         """Wait until the entries satisfy a condition."""
@@ -169,7 +174,7 @@ class Ledger:
                 last = [(e.what, e.pid, e.run, e.key) for e in entries[-20:]]
                 msg = f"not seen in {timeout} s; the ledger says {last}"
                 raise AssertionError(msg)
-            _wait(self._bell, left)
+            _wait(self._bell, min(left, STOLEN))
             with suppress(BlockingIOError):
                 os.read(self._bell, 65_536)
 

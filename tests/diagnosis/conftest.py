@@ -1,9 +1,17 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from perdure.store.open import open_store
 from perdure.testing.store_suite import Bench
+
+
+@pytest.fixture(autouse=True)
+def one_library(monkeypatch):
+    """Other tests of this process may have loaded a second copy of SQLite."""
+    monkeypatch.delitem(sys.modules, "sqlite3", raising=False)
 
 
 @pytest.fixture
