@@ -86,7 +86,7 @@ TABLE = [
     Mutation(
         "a run that awaits a signal is woken by it", "store/hearing.py",
         "if not run.idle or run.status not in _DORMANT:", "if True:",
-        _suite("a_signal_and_a_run_that_goes_to_sleep_never_miss_each_other"),
+        _suite("a_run_is_woken_by_a_signal_it_awaits_and_by_no_other"),
     ),
     Mutation(
         "the end of a child is kept for a parent that may be resumed", "store/hearing.py",
