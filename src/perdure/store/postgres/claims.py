@@ -43,6 +43,7 @@ class Claiming:
         self._seen: list[Seen] = []
         """Queues with limits."""
         self._now = 0
+        self._given: int | None = None
         self._ready = self._due = self._refused = self._suspects = False
         self._open: list[int] = []
         """Sets of builds whose refused runs the worker may claim, as its own build is not among them."""
@@ -52,6 +53,7 @@ class Claiming:
 
     def look(self, session: Session, now: int | None) -> bool:
         """Whether a claim would find anything; a hint, for which no lock is taken."""
+        self._given = now
         found = session.fetch("look_for_claims", self._routes, now, self._worker)[0]
         self._now, ready, self._due, self._refused, self._suspects, self._open, limited = found
         self._ready, self._seen, self._free = ready, [], self._routes
@@ -74,7 +76,9 @@ class Claiming:
             found = find_claims(session, self._worker, self.tried)
             if found:
                 return found
-        gated = queues.locked_gates(session, self._seen, self._worker, self._now) if self._seen else []
+        gated: list[Gated] = []
+        if self._seen:
+            gated, self._now = queues.locked_gates(session, self._seen, self._worker, self._given)
         through: list[tuple[Gate, list[Ready]]] = []
         if self._only is not None:
             chosen, through = self._candidate(session, self._only, gated)

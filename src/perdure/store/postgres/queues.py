@@ -53,17 +53,22 @@ def look(session: Session, routes: Sequence[int], worker_key: int, now: int) -> 
     return seen
 
 
-def locked_gates(session: Session, seen: Sequence[Seen], worker_key: int, now: int) -> list[Gated]:
-    """What queues let a worker claim: until the transaction ends nobody else claims from them."""
+def locked_gates(session: Session, seen: Sequence[Seen], worker_key: int, given: int | None) -> tuple[list[Gated], int]:
+    """What queues let a worker claim: until the transaction ends nobody else claims from them. And the instant.
+
+    Unless that is given, it is read once they are locked: what is noted later is never earlier.
+    """
     keys = bigints([one.gate.row.queue_key for one in seen])
     of_queue = {one.gate.row.queue_key: one.routes for one in seen}
     # Counted by a later statement, which sees what others have claimed before they let the lock go.
     locked = [queue_row(row) for row in session.fetch("lock_queues", keys)]
+    now: int = session.fetch_value("clock") if given is None else given
     held = held_by_queue(session.fetch("held_of_queues", keys))
-    return [
+    gated = [
         Gated(Gate(row, worker_key, held.get(row.queue_key, ()), _begun(session, row, now)), of_queue[row.queue_key])
         for row in locked
     ]
+    return gated, now
 
 
 def _begun(session: Session, row: QueueRow, now: int) -> int:

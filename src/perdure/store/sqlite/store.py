@@ -222,6 +222,8 @@ class SqliteStore:
             if not claims.any_claimable(cursor, worker_key, numbers, instant, only=only):
                 return []
         with self._writer as cursor:
+            # Read once nobody else writes: what is noted later is never earlier.
+            instant = self.now() if now is None else now
             return claims.claim_runs(cursor, worker_key, numbers, limit, facts=facts, only=only, now=instant)
 
     def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
