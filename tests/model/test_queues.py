@@ -7,6 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.model.builds import is_superseded
 from perdure.model.queues import (
     Gate,
     Held,
@@ -14,7 +15,6 @@ from perdure.model.queues import (
     QueueRow,
     Ready,
     admitted,
-    is_superseded,
     merged,
     next_turn,
     opens_at,

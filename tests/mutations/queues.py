@@ -73,8 +73,8 @@ QUEUES = [
     ),
     Mutation(
         "nothing is due of a queue that is full",
-        "store/sqlite/queues.py",
-        "full.update(routes)",
+        "store/queueing.py",
+        "full.update(one.routes)",
         "pass",
         _SUITE + "a_run_that_sleeps_takes_no_slot_and_needs_one_to_go_on]",
     ),
@@ -87,7 +87,7 @@ QUEUES = [
     ),
     Mutation(
         "an older build takes no definition back",
-        _MODEL,
+        "model/builds.py",
         "return new.build != old.build and new.since < old.since",
         "return False",
         _SUITE + "a_queue_is_defined_by_the_youngest_engine]",
@@ -115,9 +115,9 @@ QUEUES = [
     ),
     Mutation(
         "whoever waits for a rate is woken when it opens",
-        "store/sqlite/reading.py",
-        "(due, opens) if at is not None",
-        "(due,) if at is not None",
+        "store/queueing.py",
+        "(due(full), *instants) if at is not None",
+        "(due(full),) if at is not None",
         _SUITE + "in_no_period_do_more_runs_begin_than_a_rate_allows]",
     ),
 ]

@@ -15,7 +15,7 @@ import typing
 from enum import Enum
 from hashlib import sha256
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -207,4 +207,27 @@ def _constant(value: object) -> str:
     return repr(value)
 
 
-__all__ = ["build_of", "build_of_all", "codes_of"]
+class Definition(Protocol):
+    """Something that programs define in a store, each time they start."""
+
+    @property
+    def build(self) -> str:
+        """Whose it is."""
+        ...
+
+    @property
+    def since(self) -> int:
+        """When that one's engine was opened (µs)."""
+        ...
+
+
+def is_superseded(old: Definition, new: Definition) -> bool:
+    """Whether a definition gives way to the one that there is.
+
+    That is so if it comes from another build, whose engine was opened before that of the definition there is: then it
+    is the older build that speaks again.
+    """
+    return new.build != old.build and new.since < old.since
+
+
+__all__ = ["build_of", "build_of_all", "codes_of", "is_superseded"]

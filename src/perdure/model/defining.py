@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from perdure.errors import DefinitionError
 from perdure.model import cadence
+from perdure.model.builds import is_superseded
 from perdure.model.firing import PAUSED, REMOVED, REPLACED, due, leave_out, stamped
 from perdure.model.schedules import (
     Occurrence,
@@ -130,7 +131,7 @@ def _what(row: ScheduleRow) -> tuple[object, ...]:
 def _is_older(new: ScheduleRow, old: ScheduleRow) -> bool:
     if new.revision != old.revision:
         return new.revision < old.revision
-    return new.build != old.build and new.since < old.since
+    return is_superseded(old, new)
 
 
 __all__ = ["Defined", "define", "pause", "remove", "resume"]

@@ -200,15 +200,6 @@ def opens_at(limits: Limits, latest: Sequence[int], now: int) -> int | None:
     return opens if opens > now else None
 
 
-def is_superseded(old: QueueRow, new: QueueRow) -> bool:
-    """Whether a definition of a queue gives way to the one that there is.
-
-    That is so if it comes from another build, whose engine was opened before that of the definition there is: then it
-    is the older build that speaks again.
-    """
-    return new.build != old.build and new.since < old.since
-
-
 def _in_order(one: Ready) -> tuple[int, int]:
     return one.rank, one.run_key
 
@@ -229,6 +220,6 @@ def merged(groups: Mapping[int, list[Ready]], limit: int) -> list[Ready]:
 
 
 __all__ = [
-    "Gate", "Held", "Limits", "QueueRow", "QueueUsage", "Ready", "admitted", "is_superseded", "merged", "next_turn",
+    "Gate", "Held", "Limits", "QueueRow", "QueueUsage", "Ready", "admitted", "merged", "next_turn",
     "opens_at",
 ]  # fmt: skip

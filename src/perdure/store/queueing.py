@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from perdure.model.queues import Gate, Held, Limits, QueueRow, Ready, admitted, merged
+from perdure.store.protocol import Outlook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Row = tuple[Any, ...]
 
@@ -58,9 +59,35 @@ class Limited(Protocol):
     """A queue with limits, and the routes that lead to it."""
 
     @property
+    def gate(self) -> Gate:
+        """What it lets through."""
+        ...
+
+    @property
     def routes(self) -> tuple[int, ...]:
         """Its routes."""
         ...
+
+
+def outlook(
+    limited: Sequence[Limited], due: Callable[[set[int]], int | None], opens: Callable[[QueueRow], int | None]
+) -> Outlook:
+    """Return when there is something to claim next, as far as time decides it.
+
+    Args:
+        limited: the queues with limits.
+        due: when the earliest run is due, but for those of some routes.
+        opens: when a queue's rate lets the next run begin.
+    """
+    full: set[int] = set()
+    instants: list[int | None] = []
+    for one in limited:
+        if one.gate.room < 1:
+            full.update(one.routes)
+        elif one.gate.fresh < 1:
+            instants.append(opens(one.gate.row))
+    known = [at for at in (due(full), *instants) if at is not None]
+    return Outlook(min(known, default=None), is_limited=bool(limited))
 
 
 def without(routes: Iterable[int], gated: Iterable[Limited]) -> list[int]:
@@ -77,6 +104,7 @@ __all__ = [
     "choose",
     "definition",
     "held_by_queue",
+    "outlook",
     "queue_row",
     "without",
 ]

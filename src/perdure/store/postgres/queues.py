@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perdure.model.queues import Gate, Held, QueueRow, QueueUsage, Ready, is_superseded, next_turn, opens_at
+from perdure.model.builds import is_superseded
+from perdure.model.queues import Gate, Held, QueueRow, QueueUsage, Ready, next_turn, opens_at
 from perdure.model.records import FORMAT
 from perdure.store.postgres.arrays import bigints, texts
 from perdure.store.queueing import COLUMNS, COUNTED, Gated, definition, held_by_queue, queue_row
@@ -123,19 +124,8 @@ def note_claimed(session: Session, gate: Gate, claimed: Sequence[Ready], now: in
         session.change("set_back_starts", row.queue_key, now)
 
 
-def outlook(session: Session, seen: Sequence[Seen], now: int) -> tuple[set[int], int | None]:
-    """The routes of queues that are full, and when the first of those whose rate is used up lets the next run begin."""
-    full: set[int] = set()
-    opens: list[int] = []
-    for one in seen:
-        if one.gate.room < 1:
-            full.update(one.routes)
-        elif one.gate.fresh < 1 and (at := _opens_at(session, one.gate.row, now)) is not None:
-            opens.append(at)
-    return full, min(opens, default=None)
-
-
-def _opens_at(session: Session, row: QueueRow, now: int) -> int | None:
+def rate_opens_at(session: Session, row: QueueRow, now: int) -> int | None:
+    """When a queue's rate lets the next run begin; None: now, or it has none."""
     if row.limits.starts is None:
         return None
     return opens_at(row.limits, _latest(session, row), now)
@@ -170,5 +160,5 @@ def list_queues(session: Session, namespace: str, now: int) -> list[QueueUsage]:
     found: list[QueueUsage] = []
     for row in map(queue_row, session.fetch("list_queues", namespace)):
         held, waiting = session.fetch("queue_counts", namespace, row.name, COUNTED)[0]
-        found.append(QueueUsage(row, held, waiting, _begun(session, row, now), _opens_at(session, row, now)))
+        found.append(QueueUsage(row, held, waiting, _begun(session, row, now), rate_opens_at(session, row, now)))
     return found

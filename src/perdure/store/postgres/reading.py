@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.model.records import FORMAT
-from perdure.store import rows
+from perdure.store import queueing, rows
 from perdure.store.creating import URGENT
 from perdure.store.postgres import queues
 from perdure.store.postgres.arrays import bigints
 from perdure.store.postgres.tags import list_tagged
-from perdure.store.protocol import Outlook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import Event, RunRow
     from perdure.store.postgres.session import Session
-    from perdure.store.protocol import Filter
+    from perdure.store.protocol import Filter, Outlook
 
 _TOP = 2**63 - 1
 
@@ -29,10 +28,13 @@ def held(session: Session, worker_key: int) -> dict[int, int]:
 
 def outlook(session: Session, routes: Sequence[int], worker_key: int, now: int) -> Outlook:
     """When there is something to claim of these routes next."""
-    gated = queues.look(session, routes, worker_key, now)
-    full, opens = queues.outlook(session, gated, now)
-    due: int | None = session.fetch_value("next_due", bigints([route for route in routes if route not in full]))
-    return Outlook(min((at for at in (due, opens) if at is not None), default=None), is_limited=bool(gated))
+
+    def due(full: set[int]) -> int | None:
+        found: int | None = session.fetch_value("next_due", bigints([r for r in routes if r not in full]))
+        return found
+
+    seen = queues.look(session, routes, worker_key, now)
+    return queueing.outlook(seen, due, lambda row: queues.rate_opens_at(session, row, now))
 
 
 def urgent(session: Session, routes: Sequence[int], limit: int) -> list[int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from perdure.model.queues import Gate, QueueRow, QueueUsage, Ready, is_superseded, next_turn, opens_at
+from perdure.model.builds import is_superseded
+from perdure.model.queues import Gate, QueueRow, QueueUsage, Ready, next_turn, opens_at
 from perdure.model.records import FORMAT
 from perdure.store.queueing import COLUMNS, COUNTED, Gated, definition, held_by_queue, queue_row
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
@@ -111,19 +112,8 @@ def note_claimed(cursor: apsw.Cursor, gate: Gate, claimed: Sequence[Ready], now:
         cursor.execute(QUERIES["set_back_starts"], (row.queue_key, now))
 
 
-def outlook(cursor: apsw.Cursor, gated: Sequence[Gated], now: int) -> tuple[set[int], int | None]:
-    """The routes of queues that are full, and when the first of those whose rate is used up lets the next run begin."""
-    full: set[int] = set()
-    opens: list[int] = []
-    for gate, routes in gated:
-        if gate.room < 1:
-            full.update(routes)
-        elif gate.fresh < 1 and (at := _opens_at(cursor, gate.row, now)) is not None:
-            opens.append(at)
-    return full, min(opens, default=None)
-
-
-def _opens_at(cursor: apsw.Cursor, row: QueueRow, now: int) -> int | None:
+def rate_opens_at(cursor: apsw.Cursor, row: QueueRow, now: int) -> int | None:
+    """When a queue's rate lets the next run begin; None: now, or it has none."""
     if row.limits.starts is None:
         return None
     return opens_at(row.limits, _latest(cursor, row), now)
@@ -162,5 +152,5 @@ def list_queues(cursor: apsw.Cursor, namespace: str, now: int) -> list[QueueUsag
         waiting = sum(fetch_value(cursor, QUERIES["count_ready"], (route, COUNTED)) for route in routes)
         under_way = sum(held.get(route, 0) for route in routes)
         begun = _begun(cursor, row, now)
-        found.append(QueueUsage(row, under_way, min(waiting, COUNTED), begun, _opens_at(cursor, row, now)))
+        found.append(QueueUsage(row, under_way, min(waiting, COUNTED), begun, rate_opens_at(cursor, row, now)))
     return found

@@ -7,9 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from perdure.model.records import FORMAT
-from perdure.store import rows
+from perdure.store import queueing, rows
 from perdure.store.creating import URGENT
-from perdure.store.protocol import Outlook
 from perdure.store.sqlite import queues
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.sql import QUERIES
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     import apsw
 
     from perdure.model.records import Event, RunRow
-    from perdure.store.protocol import Filter
+    from perdure.store.protocol import Filter, Outlook
     from perdure.store.sqlite.connection import Reader
 
 _TOP = 2**63 - 1
@@ -39,10 +38,13 @@ def held(cursor: apsw.Cursor, worker_key: int) -> dict[int, int]:
 
 def outlook(cursor: apsw.Cursor, routes: Sequence[int], worker_key: int, now: int) -> Outlook:
     """When there is something to claim of these routes next."""
+
+    def due(full: set[int]) -> int | None:
+        found: int | None = fetch_value(cursor, QUERIES["next_due"], (json_list(r for r in routes if r not in full),))
+        return found
+
     gated = queues.gates(cursor, routes, worker_key, now)
-    full, opens = queues.outlook(cursor, gated, now)
-    due: int | None = fetch_value(cursor, QUERIES["next_due"], (json_list(r for r in routes if r not in full),))
-    return Outlook(min((at for at in (due, opens) if at is not None), default=None), is_limited=bool(gated))
+    return queueing.outlook(gated, due, lambda row: queues.rate_opens_at(cursor, row, now))
 
 
 def urgent(cursor: apsw.Cursor, routes: Sequence[int], limit: int) -> list[int]:
