@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from perdure.errors import DefinitionError, TransactionEnded
-from perdure.transactional.links import Holder
+from perdure.transactional.links import Holder, let_go_later
 from perdure.transactional.source import AsyncSource, SyncSource, passes, refuse
 from perdure.transactional.statements import statements
 
@@ -27,10 +26,33 @@ AsyncSessionT = TypeVar("AsyncSessionT", bound="AsyncSession")
 
 DIALECTS = {"postgresql": "postgres", "sqlite": "sqlite"}
 _BUSY = 5
-_returning: set[asyncio.Task[None]] = set()
 
 
-class SQLAlchemy(SyncSource[SyncT]):
+class _Bound:
+    """What both sources have in common."""
+
+    _database: Any = None
+    _given: tuple[type, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({getattr(self._database, '__qualname__', repr(self._database))})"
+
+    def may_pass(self, error: BaseException) -> bool:
+        """Whether another transaction is in the way."""
+        cause = getattr(error, "orig", None) or error
+        return passes(cause) or getattr(cause, "sqlite_errorcode", 0) & 0xFF == _BUSY
+
+    @property
+    def _dialect(self) -> str:
+        return _dialect(self._target)
+
+    @property
+    def _target(self) -> Any:
+        """The engine or sessionmaker."""
+        return self._database if isinstance(self._database, self._given) else self._database()
+
+
+class SQLAlchemy(_Bound, SyncSource[SyncT]):
     """A database by SQLAlchemy, for plain functions.
 
     Args:
@@ -77,22 +99,11 @@ class SQLAlchemy(SyncSource[SyncT]):
             refuse(database, "an Engine, a sessionmaker, or a function that returns either")
         self._database = database
 
-    def __repr__(self) -> str:
-        return f"SQLAlchemy({getattr(self._database, '__qualname__', repr(self._database))})"
-
-    def may_pass(self, error: BaseException) -> bool:
-        """Whether another transaction is in the way."""
-        return _may_pass(error)
-
-    @property
-    def _dialect(self) -> str:
-        return _dialect(_resolved(self._database, self._given))
-
     def _link(self) -> _Link:
-        return _Link(_resolved(self._database, self._given))
+        return _Link(self._target)
 
 
-class AsyncSQLAlchemy(AsyncSource[AsyncT]):
+class AsyncSQLAlchemy(_Bound, AsyncSource[AsyncT]):
     """A database by SQLAlchemy, for coroutine functions. As ``SQLAlchemy`` in all else.
 
     Args:
@@ -138,19 +149,8 @@ class AsyncSQLAlchemy(AsyncSource[AsyncT]):
             refuse(database, "an AsyncEngine, an async_sessionmaker, or a function that returns either")
         self._database = database
 
-    def __repr__(self) -> str:
-        return f"AsyncSQLAlchemy({getattr(self._database, '__qualname__', repr(self._database))})"
-
-    def may_pass(self, error: BaseException) -> bool:
-        """Whether another transaction is in the way."""
-        return _may_pass(error)
-
-    @property
-    def _dialect(self) -> str:
-        return _dialect(_resolved(self._database, self._given))
-
     def _link(self) -> _AsyncLink:
-        return _AsyncLink(_resolved(self._database, self._given))
+        return _AsyncLink(self._target)
 
 
 class _Refusing(Holder[Any]):
@@ -283,15 +283,8 @@ class _AsyncLink(_Refusing):
             raw.terminate()
         elif hasattr(raw, "stop"):
             raw.stop()
-        if self.held is None:
-            return
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # the process is taken for dead
-            return
-        task = loop.create_task(self.held.close())
-        _returning.add(task)
-        task.add_done_callback(_returning.discard)
+        if self.held is not None:
+            let_go_later(self.held.close)
 
 
 def borrow(connection: Any) -> Link[Any] | None:
@@ -310,10 +303,6 @@ def borrow(connection: Any) -> Link[Any] | None:
     return link
 
 
-def _resolved(database: Any, given: tuple[type, ...]) -> Any:
-    return database if isinstance(database, given) else database()
-
-
 def _dialect(target: Any) -> str:
     bind = target.kw.get("bind") if hasattr(target, "kw") else target
     name = getattr(getattr(bind, "dialect", None), "name", None)
@@ -323,11 +312,6 @@ def _dialect(target: Any) -> str:
             advice="bind the sessionmaker to an engine" if name is None else "use idempotency keys there",
         )
     return DIALECTS[name]
-
-
-def _may_pass(error: BaseException) -> bool:
-    cause = getattr(error, "orig", None) or error
-    return passes(cause) or getattr(cause, "sqlite_errorcode", 0) & 0xFF == _BUSY
 
 
 __all__ = ["AsyncSQLAlchemy", "SQLAlchemy", "borrow"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
 ConnectionT = TypeVar("ConnectionT")
 ConnectionT_co = TypeVar("ConnectionT_co", covariant=True)
@@ -95,4 +96,18 @@ class Holder(Generic[ConnectionT]):
         """Nothing has to be done."""
 
 
-__all__ = ["ConnectionT", "Holder", "Link", "Rows"]
+_returning: set[asyncio.Task[None]] = set()
+
+
+def let_go_later(closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Let a connection go, on the loop that runs here; where none does, its process is taken for dead."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    task = loop.create_task(closing())
+    _returning.add(task)
+    task.add_done_callback(_returning.discard)
+
+
+__all__ = ["ConnectionT", "Holder", "Link", "Rows", "let_go_later"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from perdure.transactional.links import Holder
+from perdure.transactional.links import Holder, let_go_later
 from perdure.transactional.source import AsyncSource, SyncSource, passes, refuse
 
 if TYPE_CHECKING:
@@ -26,10 +25,22 @@ AsyncT = TypeVar("AsyncT", bound="AsyncConnection[Any]")
 _PARAMETER = re.compile(r"(?<!:):(\w+)")
 _IDLE = 0
 """psycopg's ``TransactionStatus.IDLE``."""
-_returning: set[asyncio.Task[None]] = set()
 
 
-class Psycopg(SyncSource[SyncT]):
+class _Server:
+    """What both sources have in common."""
+
+    _database: Any = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_shown(self._database)})"
+
+    def may_pass(self, error: BaseException) -> bool:
+        """Whether another transaction is in the way."""
+        return passes(error)
+
+
+class Psycopg(_Server, SyncSource[SyncT]):
     """PostgreSQL by psycopg, for plain functions.
 
     Args:
@@ -80,18 +91,11 @@ class Psycopg(SyncSource[SyncT]):
         super().__init__(**options)
         self._database = _checked(database, "ConnectionPool")
 
-    def __repr__(self) -> str:
-        return f"Psycopg({_shown(self._database)})"
-
-    def may_pass(self, error: BaseException) -> bool:
-        """Whether another transaction is in the way."""
-        return passes(error)
-
     def _link(self) -> _Link:
         return _Link(_resolved(self._database))
 
 
-class AsyncPsycopg(AsyncSource[AsyncT]):
+class AsyncPsycopg(_Server, AsyncSource[AsyncT]):
     """PostgreSQL by psycopg, for coroutine functions. As ``Psycopg`` in all else.
 
     Args:
@@ -142,18 +146,11 @@ class AsyncPsycopg(AsyncSource[AsyncT]):
         super().__init__(**options)
         self._database = _checked(database, "AsyncConnectionPool")
 
-    def __repr__(self) -> str:
-        return f"AsyncPsycopg({_shown(self._database)})"
-
-    def may_pass(self, error: BaseException) -> bool:
-        """Whether another transaction is in the way."""
-        return passes(error)
-
     def _link(self) -> _AsyncLink:
         return _AsyncLink(_resolved(self._database))
 
 
-class _Link(Holder[Any]):
+class _Transaction(Holder[Any]):
     dialect = "postgres"
 
     def __init__(self, database: Any) -> None:
@@ -164,6 +161,8 @@ class _Link(Holder[Any]):
     def is_open(self) -> bool:
         return bool(self.connection.info.transaction_status != _IDLE)  # what is broken fails at the next statement
 
+
+class _Link(_Transaction):
     async def begin(self) -> None:
         if isinstance(self._database, str):
             from psycopg import Connection
@@ -210,17 +209,8 @@ class _Link(Holder[Any]):
             self._let_go()
 
 
-class _AsyncLink(Holder[Any]):
-    dialect = "postgres"
+class _AsyncLink(_Transaction):
     is_async = True
-
-    def __init__(self, database: Any) -> None:
-        self._database = database
-        self._block: Any = None
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self.connection.info.transaction_status != _IDLE)  # what is broken fails at the next statement
 
     async def begin(self) -> None:
         if isinstance(self._database, str):
@@ -263,16 +253,9 @@ class _AsyncLink(Holder[Any]):
             await self._database.putconn(connection)
 
     def abandon(self) -> None:
-        if self.held is None:
-            return
-        self.held.pgconn.finish()
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # the process is taken for dead
-            return
-        task = loop.create_task(self._let_go())
-        _returning.add(task)
-        task.add_done_callback(_returning.discard)
+        if self.held is not None:
+            self.held.pgconn.finish()
+            let_go_later(self._let_go)
 
 
 @lru_cache
