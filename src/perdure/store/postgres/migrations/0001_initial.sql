@@ -34,6 +34,11 @@ CREATE TABLE {schema}.queues (
   UNIQUE (namespace, name)
 );
 
+-- Those of them that let not everything through.
+CREATE VIEW {schema}.limiting_queues AS
+SELECT queue_key, namespace, name, concurrency, per_worker, per_partition, starts, period, paused, turn, build, since
+FROM {schema}.queues WHERE paused <> 0 OR coalesce(concurrency, per_worker, per_partition, starts) IS NOT NULL;
+
 -- The runs that have begun within the period of a queue's rate.
 CREATE TABLE {schema}.queue_starts (
   queue_key bigint NOT NULL, at bigint NOT NULL, run_key bigint NOT NULL, PRIMARY KEY (queue_key, at, run_key)

@@ -15,8 +15,7 @@ SELECT t.now,
                  SELECT FROM {schema}.runs r
                  WHERE r.route = k.route AND r.rank IS NOT NULL AND r.crashes >= 2 LIMIT 1) one),
        f.refusals,
-       EXISTS (SELECT FROM {schema}.queues q
-               WHERE q.paused <> 0 OR coalesce(q.concurrency, q.per_worker, q.per_partition, q.starts) IS NOT NULL)
+       EXISTS (SELECT FROM {schema}.limiting_queues)
 FROM (SELECT coalesce($2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now) t,
      (SELECT ARRAY(SELECT o.refusal FROM {schema}.refusals o WHERE NOT EXISTS (
         SELECT FROM {schema}.workers w WHERE w.worker_key = $3 AND w.build = ANY (o.builds))) AS refusals) f;

@@ -21,14 +21,13 @@ SELECT q.queue_key, q.namespace, q.name, q.concurrency, q.per_worker, q.per_part
        EXISTS (SELECT FROM unnest(k.routes) one (route) CROSS JOIN LATERAL (
                  SELECT FROM {schema}.runs r
                  WHERE r.route = one.route AND r.rank IS NOT NULL AND r.crashes >= 2 LIMIT 1) suspect)
-FROM {schema}.queues q
+FROM {schema}.limiting_queues q
 CROSS JOIN LATERAL (SELECT array_agg(t.route) AS routes FROM {schema}.routes t
                     WHERE t.namespace = q.namespace AND t.queue = q.name AND t.route = ANY ($1::bigint[])) k
 CROSS JOIN LATERAL (SELECT count(*) AS runs, count(*) FILTER (WHERE o.worker_key = $2) AS mine
                     FROM held o JOIN {schema}.routes t ON t.route = o.route
                     WHERE t.namespace = q.namespace AND t.queue = q.name) h
-WHERE (q.paused <> 0 OR coalesce(q.concurrency, q.per_worker, q.per_partition, q.starts) IS NOT NULL)
-  AND k.routes IS NOT NULL;
+WHERE k.routes IS NOT NULL;
 
 -- name: lock_queues
 -- Lock queues, in the order of their keys: whoever claims from one with limits does so alone.

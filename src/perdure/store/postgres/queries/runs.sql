@@ -30,9 +30,8 @@ WITH new AS MATERIALIZED (
          n.parent_key, n.idem, n.meta, n.codec, $22, n.created_at,
          CASE WHEN h.worker_key IS NOT NULL THEN n.claimed_at END
   FROM new n LEFT JOIN holder h ON n.wake_at IS NULL AND NOT EXISTS (
-    SELECT FROM {schema}.queues q JOIN {schema}.routes t ON t.namespace = q.namespace AND t.queue = q.name
-    WHERE t.route = n.route
-      AND (q.paused <> 0 OR coalesce(q.concurrency, q.per_worker, q.per_partition, q.starts) IS NOT NULL))
+    SELECT FROM {schema}.limiting_queues q JOIN {schema}.routes t ON t.namespace = q.namespace AND t.queue = q.name
+    WHERE t.route = n.route)
   -- One by one: scalar queries are neither joined nor hashed.
   WHERE (SELECT true FROM {schema}.tombstones b WHERE b.namespace = n.namespace AND b.run_id = n.run_id) IS NULL
     AND (SELECT true FROM {schema}.tombstones b WHERE b.namespace = n.namespace AND b.idem = n.idem LIMIT 1) IS NULL
