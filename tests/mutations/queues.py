@@ -44,6 +44,13 @@ QUEUES = [
         _SUITE + "in_no_period_do_more_runs_begin_than_a_rate_allows]",
     ),
     Mutation(
+        "a run begins when its queue is free",
+        "store/sqlite/store.py",
+        "            instant = self.now() if now is None else now\n            return claims.claim_runs(",
+        "            return claims.claim_runs(",
+        "store/test_queue_clock.py::test_a_run_begins_when_its_queue_is_free_and_not_when_it_was_asked_for[sqlite]",
+    ),
+    Mutation(
         "a run that goes on is no beginning",
         _MODEL,
         "if self.room < 1 or (one.is_new and self.fresh < 1):",
