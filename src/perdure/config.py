@@ -1,18 +1,89 @@
-"""Which store and which namespace are meant when nobody says.
+"""Settings of a project, for when nobody says: from ``PERDURE_*`` variables, else a file, else a default.
 
-The store: ``PERDURE_STORE``, else ``.perdure`` beside the nearest project file.
-The namespace: ``PERDURE_NAMESPACE``, else the one without a name.
+The file is ``perdure.toml``, or the table ``[tool.perdure]`` of ``pyproject.toml``, in the nearest folder that has one
+of them. The store's default is ``.perdure`` in that folder. Paths in the file are relative to it.
 """
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-VARIABLE = "PERDURE_STORE"
-NAMESPACE = "PERDURE_NAMESPACE"
+from perdure.codecs import Encryption, Zstandard, check_codecs
+from perdure.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from perdure.model.coding import Codec
+
 FOLDER = ".perdure"
-PROJECT_FILES = ("pyproject.toml", "perdure.toml")
+PROJECT_FILES = ("perdure.toml", "pyproject.toml")
+
+
+class Setting(NamedTuple):
+    """Something that can be set for a whole project.
+
+    Attributes:
+        name: in a file; in the environment it is ``PERDURE_`` and this in capitals.
+        about: what it says.
+        kind: "text", "path", "flag", or "list" (in the environment, with commas).
+        is_secret: whether its value is never shown, and not taken from a file of the project.
+    """
+
+    name: str
+    about: str
+    kind: str = "text"
+    is_secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return f"PERDURE_{self.name.upper()}"
+
+
+class Found(NamedTuple):
+    """A setting's value and where it comes from: a variable, a file, or "default"."""
+
+    value: Any
+    origin: str
+
+
+SETTINGS = (
+    Setting("store", "the store: a file, a directory or a URL", "path"),
+    Setting("namespace", "the namespace of runs, schedules and ids"),
+    Setting("codecs", "codecs of your own: module:object, applied before those below", "list"),
+    Setting("compress", "whether values over 1 KiB are compressed (Zstandard)", "flag"),
+    Setting("encryption_keys", "master keys for encryption, the newest first", "list", is_secret=True),
+    Setting("encryption_keys_file", "a file with these keys, one a line", "path"),
+)
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+_FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def find(name: str, start: Path | None = None) -> Found:
+    """Return a setting and where it comes from; None if nobody says.
+
+    Args:
+        name: of one of ``SETTINGS``.
+        start: the folder to look from; by default the working directory.
+
+    Raises:
+        DefinitionError: it is set to something that it cannot be, or the file cannot be read.
+    """
+    setting = _BY_NAME[name]
+    said = os.environ.get(setting.variable)
+    if said:
+        return Found(_read(setting, said, setting.variable), setting.variable)
+    file, settings = _file(start)
+    if file is not None and name in settings:
+        if setting.is_secret:
+            raise DefinitionError(
+                f"{name} in {file} would be a secret in a file of the project",
+                advice=f"set {setting.variable}, or name a file elsewhere with {name}_file",
+            )
+        return Found(_read(setting, settings[name], f"{name} in {file}", file.parent), str(file))
+    return Found(None, "default")
 
 
 def default_store(start: Path | None = None) -> str:
@@ -21,16 +92,113 @@ def default_store(start: Path | None = None) -> str:
     Args:
         start: the folder to look from; by default the working directory.
     """
-    named = os.environ.get(VARIABLE)
+    named: str | None = find("store", start).value
     if named:
         return named
-    here = (start or Path.cwd()).resolve()
-    for folder in (here, *here.parents):
-        if any((folder / name).is_file() for name in PROJECT_FILES):
-            return str(folder / FOLDER) + os.sep
-    return str(here / FOLDER) + os.sep
+    folder = project_file(start)
+    return str((folder.parent if folder is not None else _here(start)) / FOLDER) + os.sep
 
 
 def default_namespace() -> str:
     """Return the namespace to use when none is named."""
-    return os.environ.get(NAMESPACE, "")
+    named: str | None = find("namespace").value
+    return named or ""
+
+
+def default_codecs() -> tuple[Codec, ...]:
+    """Return what stored payloads go through when nobody says.
+
+    Raises:
+        DefinitionError: a codec or a key is none, or a library is missing.
+    """
+    codecs: list[Codec] = [_imported(one) for one in find("codecs").value or ()]
+    if find("compress").value:
+        codecs.append(Zstandard())
+    keys: list[str] = list(find("encryption_keys").value or ())
+    file: str | None = find("encryption_keys_file").value
+    if file:
+        keys += _keys_in(file)
+    if keys:
+        codecs.append(Encryption(keys))
+    return check_codecs(codecs)
+
+
+def project_file(start: Path | None = None) -> Path | None:
+    """Return the nearest file that marks a project: the one that settings are read from, if it has any."""
+    here = _here(start)
+    for folder in (here, *here.parents):
+        for name in PROJECT_FILES:
+            if (folder / name).is_file():
+                return folder / name
+    return None
+
+
+def _here(start: Path | None) -> Path:
+    return (start or Path.cwd()).resolve()
+
+
+def _file(start: Path | None) -> tuple[Path | None, dict[str, Any]]:
+    file = project_file(start)
+    if file is None:
+        return None, {}
+    import tomllib
+
+    try:
+        said: Any = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DefinitionError(f"{file} cannot be read: {error}", advice="mend it, or set variables") from error
+    table = said if file.name == PROJECT_FILES[0] else said.get("tool", {}).get("perdure", {})
+    unknown = sorted(set(table) - set(_BY_NAME)) if isinstance(table, dict) else ["tool.perdure"]
+    if unknown:
+        raise DefinitionError(
+            f"{file} sets {', '.join(unknown)}, which is no setting", advice=f"settings are {', '.join(_BY_NAME)}"
+        )
+    return file, table
+
+
+def _read(setting: Setting, said: Any, where: str, folder: Path | None = None) -> Any:
+    if setting.kind == "flag":
+        flag = said if isinstance(said, bool) else _FLAGS.get(str(said).lower())
+        if flag is None:
+            raise DefinitionError(f"{where} is {said!r:.80}", advice="say true or false")
+        return flag
+    if setting.kind == "list":
+        several = [one.strip() for one in said.replace("\n", ",").split(",")] if isinstance(said, str) else said
+        if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
+            raise DefinitionError(f"{where} is no list of texts", advice="separate them by commas")
+        return [one for one in several if one]
+    if not isinstance(said, str):
+        raise DefinitionError(f"{where} is {type(said).__name__}, not text")
+    if setting.kind == "path" and folder is not None and "://" not in said:
+        return str(folder / said) + (os.sep if said.endswith(("/", os.sep)) else "")
+    return said
+
+
+def _keys_in(file: str) -> list[str]:
+    try:
+        lines = Path(file).read_text("ascii").split()
+    except (OSError, ValueError) as error:
+        raise DefinitionError(f"the file with keys for encryption, {file}, cannot be read: {error}") from error
+    return lines
+
+
+def _imported(name: str) -> Any:
+    module, colon, attribute = name.partition(":")
+    try:
+        return getattr(import_module(module), attribute) if colon else None
+    except (ImportError, AttributeError) as error:
+        raise DefinitionError(f"no codec can be imported as {name!r}: {error}", advice="write module:object") from error
+
+
+__all__ = [
+    "FOLDER",
+    "PROJECT_FILES",
+    "SETTINGS",
+    "Found",
+    "Setting",
+    "default_codecs",
+    "default_namespace",
+    "default_store",
+    "find",
+    "project_file",
+]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.errors import PerdureError, Undecodable
 from perdure.model import cadence, payloads
+from perdure.model.coding import codec_name, is_coded
 from perdure.model.durations import to_datetime
 from perdure.model.failures import failure_text
 from perdure.model.history import fold
@@ -47,12 +48,15 @@ def instant(at: int | None) -> str | None:
 def value(payload: bytes | None, codec: int = payloads.PLAIN) -> Any:
     """Return a stored value as data.
 
-    What is no JSON becomes ``{"bytes": n}``; what is kept elsewhere ``{"artifact": hash}``.
+    What is no JSON becomes ``{"bytes": n}``; what is kept elsewhere ``{"artifact": hash}``; what went through a codec
+    that is not here ``{"coded": its name}``.
     """
     if payload is None:
         return None
-    if codec == payloads.REFERENCE:
+    if codec & payloads.REFERENCE:
         return {"artifact": payload.hex()}
+    if is_coded(payload):
+        return {"coded": codec_name(payload)}
     try:
         return json.loads(payload)
     except ValueError:

@@ -15,6 +15,7 @@ from perdure.hooks import Hooks, Notice, WorkerNotice
 from perdure.model.durations import to_datetime
 from perdure.model.records import Event, Kind, Verdict
 from perdure.runtime.threads import Threads
+from perdure.store.coded import codecs_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -63,6 +64,7 @@ class Dispatch:
 
     def __init__(self, hooks: Sequence[Hooks], store: Store, journal: Journal) -> None:
         self._store, self._journal = store, journal
+        self._open = codecs_of(store).open
         self._lines = [_Line(one) for one in hooks]
         self._wanted: dict[int, list[tuple[_Line, Method]]] = {}
         for kind in Kind:
@@ -84,7 +86,7 @@ class Dispatch:
         wanted = self._wanted
         for event in events:
             if event.kind in wanted:
-                self._tell(Notice(run.run_id, run.workflow, run.row.version, event))
+                self._tell(Notice(run.run_id, run.workflow, run.row.version, self._open(event)))
 
     def claimed(self, claim: Claim) -> None:
         """A run was claimed."""

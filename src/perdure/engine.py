@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.client import Client
 from perdure.clock import SystemClock
-from perdure.config import default_namespace, default_store
+from perdure.codecs import check_codecs
+from perdure.config import default_codecs, default_namespace, default_store
 from perdure.dispatch import Dispatch, check_hooks
 from perdure.errors import StoreGone, WrongState
 from perdure.model import ids
@@ -26,6 +27,7 @@ from perdure.relaying import Relays
 from perdure.runtime.journal import Journal
 from perdure.runtime.watch import Watch
 from perdure.runtime.worker import Worker
+from perdure.store.coded import coded, stored_by
 from perdure.store.open import open_store, store_name
 from perdure.waiting import Home, Waiters
 from perdure.workflow import collect
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from perdure.hooks import Hooks
     from perdure.model.clock import Clock
+    from perdure.model.coding import Codec
     from perdure.model.durations import Duration
     from perdure.model.retention import Retention
     from perdure.queues import Queue
@@ -77,6 +80,7 @@ class Engine(Client):
         name: str = "",
         namespace: str | None = None,
         outboxes: Iterable[Source[Any]] = (),
+        codecs: Iterable[Codec] | None = None,
         durability: Durability = "disk",
         clock: Clock | None = None,
         reached: Callable[[str], None] | None = None,
@@ -108,6 +112,8 @@ class Engine(Client):
                 ``PERDURE_NAMESPACE``, else the one without a name.
             outboxes: sources of ``perdure.transactional``, databases of yours in whose transactions runs are enqueued
                 and signals sent (``within=``); once it is started, it relays what they have committed.
+            codecs: what stored values go through, in this order, such as ``perdure.codecs.Zstandard()`` and
+                ``Encryption(key)``; by default what ``perdure.config`` says. Give all processes the same.
             durability: "disk" (committed means on disk) or "process" (it survives the process only).
             clock: where the time comes from; tests give one they can move.
             reached: told of each point of ``perdure.runtime.points`` as it is reached; for crash tests.
@@ -128,6 +134,7 @@ class Engine(Client):
         self._name = name
         self._namespace = default_namespace() if namespace is None else ids.valid_namespace(namespace)
         self._relays = Relays(outboxes)
+        self._codecs = None if codecs is None else check_codecs(codecs)
         self._durability: Durability = durability
         self._clock: Clock = clock or SystemClock()
         self._takes_stores_clock = clock is None
@@ -331,7 +338,12 @@ class Engine(Client):
             store: Store = opened
         else:
             store = target
-        self._store = store
+        try:
+            self._store = store = coded(store, default_codecs() if self._codecs is None else self._codecs)
+        except BaseException:
+            if store is not target:
+                store.close()
+            raise
         if self._takes_stores_clock:
             # Engines on many machines go by one clock where their store has one.
             self._clock = getattr(store, "clock", self._clock)
@@ -356,7 +368,7 @@ class Engine(Client):
                 watch.stop()
             if journal is not None:
                 journal.close()
-            if store is not None and store is not self._target:
+            if store is not None and stored_by(store) is not self._target:
                 store.close()
 
         if tail is None or tail.done():

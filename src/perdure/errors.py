@@ -124,6 +124,12 @@ class Undecodable(PerdureError):
     code = "undecodable"
 
 
+class CodecMissing(Undecodable):
+    """What is stored has gone through a codec that is not here, or whose key is not; fields: codec, seq."""
+
+    code = "codec_missing"
+
+
 class IntegrityError(PerdureError):
     """The stored log is not what was written: a byte changed, or a row is missing; fields: run_id, seq."""
 

@@ -15,13 +15,14 @@ from perdure.engine import Engine
 from perdure.model import ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
     from datetime import datetime
     from pathlib import Path
     from types import FrameType
     from typing import Unpack
 
     from perdure.model.clock import Clock
+    from perdure.model.coding import Codec
     from perdure.model.durations import Duration
     from perdure.options import HereOptions, HowOptions
     from perdure.store.open import Durability
@@ -51,6 +52,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
     retry_failed: bool = True,
     lease: Duration = "30s",
     heartbeat: Duration = "10s",
+    codecs: Iterable[Codec] | None = None,
     durability: Durability = "disk",
     clock: Clock | None = None,
     reached: Callable[[str], None] | None = None,
@@ -74,6 +76,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
         retry_failed: with False, the error of a run that failed before is raised again.
         lease: see ``Engine``.
         heartbeat: see ``Engine``.
+        codecs: see ``Engine``.
         durability: see ``Engine``.
         clock: see ``Engine``.
         reached: see ``Engine``.
@@ -93,6 +96,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
         tools=tools,
         lease=lease,
         heartbeat=heartbeat,
+        codecs=codecs,
         durability=durability,
         clock=clock,
         reached=reached,
@@ -118,6 +122,7 @@ def run(  # noqa: PLR0913 - the options of a run
     retry_failed: bool = True,
     lease: Duration = "30s",
     heartbeat: Duration = "10s",
+    codecs: Iterable[Codec] | None = None,
     durability: Durability = "disk",
     clock: Clock | None = None,
     reached: Callable[[str], None] | None = None,
@@ -140,6 +145,7 @@ def run(  # noqa: PLR0913 - the options of a run
         tools=tools,
         lease=lease,
         heartbeat=heartbeat,
+        codecs=codecs,
         durability=durability,
         clock=clock,
         reached=reached,

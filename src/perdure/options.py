@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from perdure.hooks import Hooks
     from perdure.model.clock import Clock
+    from perdure.model.coding import Codec
     from perdure.model.durations import Duration
     from perdure.queues import Queue
     from perdure.runtime.host import OnDrift
@@ -45,6 +46,7 @@ class EngineOptions(TypedDict, total=False):
     name: str
     namespace: str | None
     outboxes: Iterable[Source[Any]]
+    codecs: Iterable[Codec] | None
     durability: Durability
     clock: Clock | None
     reached: Callable[[str], None] | None
@@ -82,6 +84,7 @@ class HowOptions(TypedDict, total=False):
     namespace: str | None
     lease: Duration
     heartbeat: Duration
+    codecs: Iterable[Codec] | None
     durability: Durability
     clock: Clock | None
     reached: Callable[[str], None] | None

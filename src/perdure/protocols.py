@@ -86,7 +86,7 @@ class TransactionLike(Protocol):
         """
         ...
 
-    async def keep(self, mark: Mark, outcome: bytes, args: bytes, seal: bytes) -> bool:
+    async def keep(self, mark: Mark, outcome: bytes, args: bytes, codec: int, seal: bytes) -> bool:
         """Write an outcome into a claimed row; False if this is no longer the transaction that has claimed it."""
         ...
 

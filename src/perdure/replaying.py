@@ -13,6 +13,7 @@ from perdure.model import equality, payloads
 from perdure.model.history import fold
 from perdure.model.records import Kind, Status
 from perdure.runtime.rehearsal import Rehearsed, rehearse
+from perdure.store.coded import codecs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,7 +208,7 @@ class _Judge:
         return ""
 
     def _other_result(self, recorded: Event, found: Event) -> str:
-        before = payloads.unpack(recorded, self.artifacts.get_artifact)
+        before = codecs_of(self.artifacts).unpack(recorded, self.artifacts.get_artifact)
         now = payloads.unpack(found, self.seen.artifacts.get)
         if before == now:
             return ""

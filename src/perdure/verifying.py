@@ -10,6 +10,7 @@ from perdure.model import chain, payloads
 from perdure.model.histories import referenced
 from perdure.model.history import RunView, fold
 from perdure.model.records import Kind, Status
+from perdure.store.coded import stored_by
 from perdure.store.protocol import PAGE
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def verify_run(store: Store, row: RunRow) -> Verified:
         store: where it is.
         row: the run.
     """
+    store = stored_by(store)  # hashes are over what is stored
     while True:
         found = _verify(store, row)
         again = store.get_runs([row.run_key])

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.pages import DOCS, PAGES, Shell, commands, fences, fits
 from tests.house import tree
 
-NOT_TYPED = {"text", "ini", "py", "json", "mermaid"}
+NOT_TYPED = {"text", "ini", "py", "json", "mermaid", "toml"}
 FOLLOWED = [page for page in PAGES if any(fence.language in {"python", "console"} for fence in fences(page))]
 
 

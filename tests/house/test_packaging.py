@@ -60,10 +60,15 @@ def dev():
     return extra("dev")
 
 
+def optional() -> set[str]:
+    """What extras bring for users."""
+    return {name for one in tree.project()["project"]["optional-dependencies"] if one != "dev" for name in extra(one)}
+
+
 def test_the_package_needs_what_it_imports_and_imports_what_it_needs():
     brought = {name for names in BROUGHT.values() for name in names}
     modules = tuple(path for path in tree.modules() if path.parent.name != "store_suite" or path.name not in brought)
-    assert set(tree.third_party(modules)) == (core() | extra("postgres") | GIVEN) - DATA
+    assert set(tree.third_party(modules)) == (core() | optional() | GIVEN) - DATA
     assert set(tree.third_party(tree.modules())) - set(tree.third_party(modules)) == set(BROUGHT)
 
 
@@ -82,7 +87,7 @@ def test_every_tool_installed_for_development_is_used():
         for tool, file in TOOLS.items()
         if SPELLED.get(tool, tool) in (tree.ROOT / file).read_text(encoding="utf-8")
     }
-    assert dev() - set(tree.third_party(tests)) - run == set()
+    assert dev() - set(tree.third_party(tests)) - run - optional() == set()
 
 
 def test_constraints_pin_everything_once():

@@ -11,7 +11,7 @@ import sys
 import perdure
 from tests.house import tree
 
-HEAVY = {"apsw", "click", "psycopg", "rich", "sqlalchemy", "sqlite3", "starlette"}
+HEAVY = {"apsw", "click", "cryptography", "psycopg", "rich", "sqlalchemy", "sqlite3", "starlette", "zstandard"}
 
 
 def test_public_names_are_listed_sorted_and_complete():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutations.coding import CODING
 from tests.mutations.diagnosis import DIAGNOSIS
 from tests.mutations.integrity import INTEGRITY
 from tests.mutations.keeping import KEEPING
@@ -549,6 +550,7 @@ TABLE = [
     *OUTBOXES,
     *POWER,
     *QUEUES,
+    *CODING,
     *DIAGNOSIS,
     *SCHEDULES,
     *TRANSACTIONS,

@@ -8,6 +8,7 @@ from perdure.cli.exits import Exit
 from perdure.cli.opening import existing_store, find_run, read_log
 from perdure.cli.options import debug_option, print_json, store_option
 from perdure.model import chain, histories
+from perdure.store.coded import codecs_of
 
 
 @click.command(epilog="Example: perdure export order-42 > order-42.json")
@@ -17,11 +18,13 @@ from perdure.model import chain, histories
 def export(run: str, *, store: str | None) -> Exit:
     """Print a run's whole history as JSON.
 
+    What is compressed or encrypted in the store is not in the file: who has that needs no key.
     `perdure replay --history FILE` replays it without a store, on any machine and against any version of the code.
     """
     with existing_store(store) as opened:
         row = find_run(opened, run)
         events = read_log(opened, row)
         chain.check(row.uid, events, run_id=row.run_id)
-        print_json(histories.dump(row, events, opened.get_artifact))
+        plain, artifacts = histories.uncoded(row, events, opened.get_artifact, codecs_of(opened))
+        print_json(histories.dump(row, plain, artifacts.get))
     return Exit.OK

@@ -39,6 +39,8 @@ COMMANDS = {
     "queues": "perdure.cli.queues",
     "prune": "perdure.cli.pruning",
     "namespaces": "perdure.cli.spaces",
+    "keys": "perdure.cli.keys",
+    "rotate-keys": "perdure.cli.keys",
     "doctor": "perdure.cli.doctor",
     "db": "perdure.cli.databases",
 }
@@ -58,7 +60,7 @@ class Perdure(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from perdure.cli.options import namespace
 from perdure.clock import SystemClock
-from perdure.config import default_store
+from perdure.config import default_codecs, default_store
 from perdure.errors import RunNotFound, RunPurged, StoreUnreachable
 from perdure.operations import Operations
 from perdure.operations.missing import missing
 from perdure.runtime.worker import Limits
+from perdure.store.coded import coded
 from perdure.store.open import is_postgres, open_store, store_path
 from perdure.store.protocol import PAGE, Filter
 
@@ -56,11 +57,12 @@ def existing_store(target: str | None) -> Generator[Store, None, None]:
                 advice="name one with --store or PERDURE_STORE; "
                 "it is made by the first run, engine or worker that uses it",
             )
-    store = open_store(address, create=False)
+    opened = open_store(address, create=False)
     try:
+        store = coded(opened, default_codecs(), may_be_locked=True)
         yield store
     finally:
-        store.close()
+        opened.close()
 
 
 def find_run(store: Store, run_id: str) -> RunRow:

@@ -17,6 +17,7 @@ from perdure.context import DEFAULT_STREAM
 from perdure.model import payloads
 from perdure.model.keys import check_explicit
 from perdure.model.records import Event, Kind
+from perdure.store.coded import codecs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +73,7 @@ def _print(store: Store, event: Event, *, raw: bool, as_json: bool) -> None:
 
 
 def _value(store: Store, event: Event) -> Any:
-    return describe.value(payloads.unpack(event, store.get_artifact))
+    return describe.value(codecs_of(store).unpack(event, store.get_artifact))
 
 
 __all__ = ["stream"]

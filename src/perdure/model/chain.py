@@ -12,7 +12,7 @@ from struct import error as StructError  # noqa: N812 - a class
 from typing import TYPE_CHECKING
 
 from perdure.errors import IntegrityError
-from perdure.model.records import Event
+from perdure.model.records import Event, Opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,7 +69,8 @@ def check(uid: bytes, events: Iterable[Event], *, run_id: str = "", after: Event
         IntegrityError: a row is missing or out of place, or a byte of it is not what was written.
     """
     previous, seq = (genesis(uid), 0) if after is None else (after.hash, after.seq)
-    for event in events:
+    for one in events:
+        event = one.stored if isinstance(one, Opened) else one
         seq += 1
         if event.seq != seq:
             raise IntegrityError(

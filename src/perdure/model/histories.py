@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.errors import IntegrityError, StoreTooNew
-from perdure.model import payloads
+from perdure.model import chain, coding, payloads
 from perdure.model.history import fold
 from perdure.model.records import FORMAT, Event, Kind, RunRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from perdure.model.coding import Codecs
 
 DOCUMENT = 1
 
@@ -70,6 +73,38 @@ def dump(row: RunRow, events: Sequence[Event], load: Callable[[bytes], bytes | N
     }
 
 
+def uncoded(
+    row: RunRow, events: Sequence[Event], load: Callable[[bytes], bytes | None], codecs: Codecs
+) -> tuple[list[Event], dict[bytes, bytes]]:
+    """Return a history as if it had never gone through codecs: its events, sealed anew, and their artifacts by hash.
+
+    Raises:
+        CodecMissing: something in it cannot be read here.
+    """
+    previous = chain.genesis(row.uid)
+    made: list[Event] = []
+    artifacts: dict[bytes, bytes] = {}
+    for one in events:
+        event = codecs.surely_open(one) if coding.has_coded(one) else one
+        codec, payload = event.codec, event.payload
+        if codec & payloads.REFERENCE:
+            codec, payload, artifact = payloads.pack(codecs.unpack(event, load))
+            if artifact is not None:
+                artifacts[artifact.hash] = artifact.data
+        elif event.kind == Kind.ARTIFACT_KEPT:
+            said = payloads.fields(payload)
+            data = load(bytes.fromhex(said["hash"])) or b""
+            if said.pop("coded", False):
+                data = codecs.decode(data, seq=event.seq)
+                digest = sha256(data).digest()
+                payload = payloads.note(**{**said, "hash": digest.hex()})
+            artifacts[bytes.fromhex(payloads.fields(payload)["hash"])] = data
+        sealed = chain.seal(previous, *event[:8], codec, payload, event.args)
+        made.append(sealed)
+        previous = sealed.hash
+    return made, artifacts
+
+
 def read(data: object) -> History:
     """Return the history in a document.
 
@@ -96,7 +131,7 @@ def referenced(events: Sequence[Event]) -> set[bytes]:
     """Return the hashes of all artifacts that a log speaks of."""
     found = set()
     for event in events:
-        if event.codec == payloads.REFERENCE and event.payload is not None:
+        if event.codec & payloads.REFERENCE and event.payload is not None:
             found.add(event.payload)
         if event.kind == Kind.ARTIFACT_KEPT:
             found.add(bytes.fromhex(payloads.fields(event.payload)["hash"]))
@@ -172,4 +207,4 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode("ascii")
 
 
-__all__ = ["DOCUMENT", "History", "dump", "read", "referenced"]
+__all__ = ["DOCUMENT", "History", "dump", "read", "referenced", "uncoded"]

@@ -6,6 +6,7 @@ Randomness is passed in as ``random``, a function from a number of bytes to that
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from base64 import b32encode
 from hashlib import sha256
@@ -24,6 +25,7 @@ RUN_ID_LIMIT = 500
 
 _RESERVED = frozenset("@/#[]")
 _KEY_BYTES = 20
+_CODEC_NAME = re.compile(r"[A-Za-z0-9-]{1,32}")
 _MILLISECONDS = (1 << 48) - 1
 
 
@@ -96,6 +98,17 @@ def valid_name(name: object, what: str = "name") -> str:
             advice="@ / # [ ] have a meaning in step keys: give another name with name=",
         )
     return text
+
+
+def valid_codec_name(name: object) -> str:
+    """Return a codec's name if it can be one.
+
+    Raises:
+        DefinitionError: not text of 1 to 32 letters, digits and hyphens (ASCII).
+    """
+    if not isinstance(name, str) or not _CODEC_NAME.fullmatch(name):
+        raise DefinitionError(f"{name!r:.80} is no name of a codec", advice="use up to 32 letters, digits and hyphens")
+    return name
 
 
 def valid_namespace(name: object) -> str:

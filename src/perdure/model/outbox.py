@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from enum import IntEnum
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.errors import IntegrityError
 from perdure.model import payloads
+from perdure.model.coding import NONE, is_coded
 from perdure.model.records import InboxKind, Message, NewRun, Reuse
+
+if TYPE_CHECKING:
+    from perdure.model.coding import Codecs
 
 _FORMAT = 1
 
@@ -32,7 +36,7 @@ class Entry(NamedTuple):
         kind: of ``EntryKind``.
         run: the run's id.
         body: everything but the payload: a JSON object.
-        payload: the run's input, or the signal's message; whole, however large it is.
+        payload: the run's input, or the signal's message; whole, however large it is; as codecs have made it.
         seal: a hash of all this and of the store it is for, by which a changed row is known.
     """
 
@@ -65,8 +69,9 @@ class Stuck(NamedTuple):
     reason: str
 
 
-def run_entry(run: NewRun, store_id: str) -> Entry:
+def run_entry(run: NewRun, store_id: str, codecs: Codecs = NONE) -> Entry:
     """Return the entry of a run that is to be created; ``parent_key`` is none of its."""
+    payload = codecs.encode(_whole(run.payload, run.artifacts))
     body = {
         "format": _FORMAT, "uid": run.uid.hex(), "workflow": run.workflow, "version": run.version,
         "created_at": run.created_at, "origin": run.origin.decode(), "namespace": run.namespace, "queue": run.queue,
@@ -74,14 +79,15 @@ def run_entry(run: NewRun, store_id: str) -> Entry:
         "idempotency_key": run.idempotency_key, "deadline_at": run.deadline_at,
         "meta": None if run.meta is None else run.meta.decode(), "reuse": run.reuse,
     }  # fmt: skip
-    return _sealed(EntryKind.RUN, run.run_id, body, _whole(run.payload, run.artifacts), store_id)
+    return _sealed(EntryKind.RUN, run.run_id, body, payload, store_id)
 
 
-def signal_entry(message: Message, store_id: str) -> Entry:
+def signal_entry(message: Message, store_id: str, codecs: Codecs = NONE) -> Entry:
     """Return the entry of a signal to a run that is named by its id."""
     assert message.run_id is not None
+    payload = codecs.encode(_whole(message.payload or b"", message.artifacts))
     body = {"format": _FORMAT, "namespace": message.namespace, "name": message.name, "dedup": message.dedup}
-    return _sealed(EntryKind.SIGNAL, message.run_id, body, _whole(message.payload or b"", message.artifacts), store_id)
+    return _sealed(EntryKind.SIGNAL, message.run_id, body, payload, store_id)
 
 
 def read_entry(entry: Entry, store_id: str) -> NewRun | Message:
@@ -99,6 +105,8 @@ def read_entry(entry: Entry, store_id: str) -> NewRun | Message:
     if fields.pop("format") != _FORMAT or entry.kind not in set(EntryKind):
         raise IntegrityError("a row of perdure_outbox was written by a later Perdure", advice="upgrade Perdure")
     codec, stored, artifact = payloads.pack(entry.payload)
+    if is_coded(entry.payload):
+        codec |= payloads.CODED
     artifacts = () if artifact is None else (artifact,)
     if entry.kind == EntryKind.SIGNAL:
         return Message(

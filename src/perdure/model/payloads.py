@@ -50,6 +50,9 @@ INLINE = 64 * 1024
 
 PLAIN = 0
 REFERENCE = 1
+"""Bit of ``codec``: the payload is the hash of an artifact."""
+CODED = 2
+"""Bit of ``codec``: what is stored is what codecs have made of the payload; see ``perdure.model.coding``."""
 
 
 def note(**fields: object) -> bytes:
@@ -201,13 +204,13 @@ def unpack(event: Event, load: Callable[[bytes], bytes | None]) -> bytes:
 def load_payload(
     codec: int, payload: bytes | None, load: Callable[[bytes], bytes | None], *, seq: int | None = None
 ) -> bytes:
-    """Return a payload, wherever it is kept; ``seq`` names the event it is of, if it is of one.
+    """Return a payload as it is stored, wherever it is kept; ``seq`` names the event it is of, if it is of one.
 
     Raises:
         IntegrityError: as for ``unpack``.
     """
     payload = payload or b""
-    if codec != REFERENCE:
+    if not codec & REFERENCE:
         return payload
     data = load(payload)
     if data is None or sha256(data).digest() != payload:

@@ -108,12 +108,34 @@ class Event(NamedTuple):
     hash: bytes
 
 
+class Opened(Event):
+    """An event with what codecs have made of it undone; its hash is that of ``stored``, the event as it is kept."""
+
+    stored: Event
+
+
 class Artifact(NamedTuple):
     """A payload kept once under its content's hash: payloads over 64 KiB, and what steps store by name."""
 
     hash: bytes
     size: int
     data: bytes
+
+
+class StoredKey(NamedTuple):
+    """A key that payloads are encrypted with, encrypted itself: only who has the master key can use it.
+
+    Attributes:
+        key_id: 8 bytes, drawn by lot.
+        master: names the master key.
+        wrapped: the key, as the master key has encrypted it.
+        created_at: µs UTC.
+    """
+
+    key_id: bytes
+    master: str
+    wrapped: bytes
+    created_at: int
 
 
 class Reuse(NamedTuple):

@@ -63,7 +63,7 @@ async def create(
             "debounce does not go through an outbox: what was put off there twice could begin twice",
             advice="enqueue it without within=, or where the store is the connection's own database",
         )
-    await _put(operations, visitor, [run_entry(run, store.store_id) for run in runs])
+    await _put(operations, visitor, [run_entry(run, store.store_id, operations.codecs) for run in runs])
     return [Started(run.run_id) for run in runs]
 
 
@@ -76,7 +76,7 @@ async def send(operations: Operations, connection: object, run_id: str, what: Me
     visitor = await _begun(connection)
     dedup = os.urandom(16).hex() if what.dedup is None else what.dedup
     message = what._replace(run_id=run_id, namespace=operations.namespace, dedup=dedup)
-    await _put(operations, visitor, [signal_entry(message, operations.store.store_id)])
+    await _put(operations, visitor, [signal_entry(message, operations.store.store_id, operations.codecs)])
 
 
 async def _begun(connection: object) -> Guest:

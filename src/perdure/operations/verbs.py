@@ -33,6 +33,7 @@ from perdure.operations.missing import missing
 from perdure.operations.starting import reuse_of
 from perdure.queues import queue_name
 from perdure.runtime import points
+from perdure.store.coded import codecs_of
 from perdure.store.controlling import RESUMABLE
 from perdure.store.protocol import PAGE
 from perdure.workflow import Workflow
@@ -89,6 +90,7 @@ class Operations:
         reached: Callable[[str], None] | None = None,
     ) -> None:
         self.store = store
+        self.codecs = codecs_of(store)
         self.call = call
         self.clock = clock
         self.namespace = namespace
@@ -199,7 +201,7 @@ class Operations:
                 advice="choose another run id",
             )
         first = (await self.call(lambda: self.store.read_events(row.run_key, 0, 1)))[0]
-        recorded = payloads.unpack(first, self.store.get_artifact)
+        recorded = self.unpack(first)
         found = new.artifacts[0].data if new.artifacts else new.payload
         if not _same_input(recorded, found, workflow):
             if payloads.generation(first) > 1 and await self._began_with(row, found, workflow):
@@ -219,7 +221,7 @@ class Operations:
         if oldest is None:
             return True
         first = (await self.call(lambda: self.store.read_events(oldest.run_key, 0, 1)))[0]
-        return _same_input(payloads.unpack(first, self.store.get_artifact), found, workflow)
+        return _same_input(self.unpack(first), found, workflow)
 
     # -- reading
 
@@ -264,10 +266,15 @@ class Operations:
 
         Raises:
             IntegrityError: the artifact is gone or not what was written.
+            CodecMissing: it has gone through a codec that is not here, or whose key is not.
         """
         if event.codec == payloads.PLAIN:
             return event.payload or b""
-        return await self.call(lambda: payloads.unpack(event, self.store.get_artifact))
+        return await self.call(lambda: self.unpack(event))
+
+    def unpack(self, event: Event) -> bytes:
+        """As ``payload``, by whoever may wait for the store."""
+        return self.codecs.unpack(event, self.store.get_artifact)
 
     async def row_of(self, run_key: int, run_id: str) -> RunRow:
         """Read the row of a run that was there before.
@@ -384,11 +391,11 @@ class Operations:
             Exception: the workflow's own, where it can be rebuilt.
             RunFailed, RunCancelled, RunBlocked, DriftError, IntegrityError: see there.
         """
-        run_id = row.run_id
+        run_id, last = row.run_id, self.codecs.open(last)
         if workflow is None:
             workflow = self.definitions.get((row.workflow, row.version))
         if last.kind == Kind.RUN_COMPLETED:
-            data = payloads.unpack(last, self.store.get_artifact)
+            data = self.unpack(last)
             try:
                 return (_ANY if workflow is None else workflow.output).decode(data)
             except Undecodable as misfit:
@@ -425,7 +432,7 @@ class Operations:
                 else "mend the cause, then `resume` it: that compensation is tried again, then the rest",
             )
         failure = payloads.failure_of(last.payload)
-        error = decode_failure(failure or b"{}")
+        error = decode_failure(self.codecs.open_failure(failure or b"{}"))
         if isinstance(error, StepFailed):
             error = as_run_failed(error, run_id)
         steps = ", ".join(

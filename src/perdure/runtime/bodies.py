@@ -88,7 +88,8 @@ class Body:
         # An attempt must not see what an earlier one set.
         self.context = call.context.copy() if call.step.retry.max_attempts > 1 else call.context
         self.artifacts: Sequence[Artifact] = ()
-        self.named: Sequence[tuple[str, bytes, int]] = ()
+        self.named: Sequence[bytes] = ()
+        """Notes of the artifacts that are kept by name."""
         self.report: Report | None = None
         self._ctx: StepContext[Any] | None = None
 

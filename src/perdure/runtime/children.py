@@ -269,12 +269,13 @@ def guard_moved(run: Run, call: ChildCall) -> bool:
 def ended_outcome(run: Run, call: ChildCall, event: Event) -> Outcome:
     """Return what a child's end makes of the call that waits for it."""
     status = payloads.fields(event.args).get("status")
+    event = run.host.codecs.open(event)
     future = call.let_go()
     if call.cancelled:
         return (future.settle_cancelled,)
     if status == "completed":
         try:
-            value = call.workflow.output.decode(payloads.unpack(event, run.host.store.get_artifact))
+            value = call.workflow.output.decode(run.host.unpack(event))
         except Undecodable as error:
             run.verdict = DriftError(
                 f"run {run.run_id}: the result of its child {call.run_id!r} does not decode as "
@@ -328,12 +329,16 @@ def send(run: Run, message: Message, key: str | None = None) -> None:
     run.item.sends = [*run.item.sends, message]
 
 
-def tell_parent(run: Run, status: Status, codec: int, payload: bytes) -> Message | None:
-    """Return what a run that ends posts to its parent; None if it has none or has not ended."""
+def tell_parent(run: Run, status: Status, end: Event) -> Message | None:
+    """Return what a run that ends with an event posts to its parent; None if it has none or has not ended."""
     parent, kind = run.row.parent_key, _TOLD.get(status)
     if parent is None or kind is None:
         return None
-    return Message(kind, run_key=parent, name=run.run_id, codec=codec, payload=payload)
+    assert run.item is not None
+    large = run.item.artifacts[-1:] if end.codec & payloads.REFERENCE else ()
+    return Message(
+        kind, run_key=parent, name=run.run_id, codec=end.codec, payload=end.payload, artifacts=tuple(large)
+    )  # fmt: skip
 
 
 def _nothing() -> None:

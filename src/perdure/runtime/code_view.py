@@ -139,7 +139,7 @@ class CodeView:
         definition = self._run.definition
         if not definition.takes_input:
             return ()
-        return (definition.input.decode(payloads.unpack(self._created, self._run.host.store.get_artifact)),)
+        return (definition.input.decode(self._run.host.unpack(self._created)),)
 
     def _key(self, name: str, definition: object, explicit: str | None) -> str:
         """The key of a call of ``name`` that is made now."""
@@ -271,9 +271,11 @@ class CodeView:
         if not isinstance(name, str) or not name or not isinstance(data, (bytes, bytearray, memoryview)):
             raise DefinitionError("an artifact has a name (str) and bytes", advice='ctx.artifact("report.pdf", data)')
         data = bytes(data)
-        artifact = Artifact(sha256(data).digest(), len(data), data)
+        plain = Artifact(sha256(data).digest(), len(data), data)
+        artifact = self._run.host.codecs.artifact(plain)
         body.artifacts = [*body.artifacts, artifact]
-        body.named = [*body.named, (name, artifact.hash, artifact.size)]
+        said: dict[str, Any] = {"name": name, "hash": artifact.hash.hex(), "size": plain.size}
+        body.named = [*body.named, payloads.note(**said) if artifact is plain else payloads.note(**said, coded=True)]
 
 
 def _input_of(workflow: Workflow[Any, Any], args: tuple[Any, ...]) -> bytes:

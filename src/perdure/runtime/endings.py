@@ -180,10 +180,10 @@ def misfit(run: Run) -> bytes:
     return payloads.note(
         code=error.code,
         key=error.fields.get("key"),
-        recorded=_text(error.fields.get("recorded")),
-        found=_text(error.fields.get("found")),
+        recorded=run.host.codecs.said(_text(error.fields.get("recorded"))),
+        found=run.host.codecs.said(_text(error.fields.get("found"))),
         build=run.host.build,
-        reason=_reason(error),
+        reason=_reason(run, error),
     )
 
 
@@ -192,13 +192,13 @@ def for_verdict(run: Run, error: BaseException) -> Ending:
     if isinstance(error, (DriftError, IntegrityError, Undecodable)):
         if drift.is_misfit(error):
             run.record(Kind.DRIFT_FOUND, payload=misfit(run))
-        reason = _reason(error)
+        reason = _reason(run, error)
         return Ending(
             Kind.RUN_BLOCKED,
             Status.BLOCKED,
             payloads.note(code=error.code, reason=reason),
             reason,
-            failure=encode_failure(error),
+            failure=run.host.codecs.failure(encode_failure(error)),
         )
     if isinstance(error, RunBlocked) and run.undoing is not None and run.undoing.failed:
         return Ending(Kind.RUN_BLOCKED, Status.BLOCKED, run.undoing.note(error.message), error.message)
@@ -221,7 +221,7 @@ def _failed(run: Run, error: BaseException) -> Ending:
             advice="await it in a step; locks and futures are shared neither between runs nor with step bodies",
         )
         foreign.__cause__, error = error, foreign
-    failure = encode_failure(error)
+    failure = run.host.codecs.failure(encode_failure(error))
     attempts = dict(sorted(_propagated(run, error).items()))
     reason = failure_text(failure)
     payload = payloads.run_failed(failure, attempts)
@@ -275,8 +275,9 @@ def waiting_for(run: Run) -> str:
     return "; ".join(places) or "no task is left"
 
 
-def _reason(error: PerdureError) -> str:
-    return f"{error.code}: {error}"
+def _reason(run: Run, error: PerdureError) -> str:
+    # Below the headline are values, and what is coded in the log does not stand readable beside it.
+    return f"{error.code}: {error.headline if run.host.codecs else error}"
 
 
 def _text(value: object) -> str | None:

@@ -7,6 +7,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from perdure.model.coding import NONE
 from perdure.runtime.reports import Reports
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from perdure.model.clock import Clock
-    from perdure.model.records import Claim, CommitItem, Event
+    from perdure.model.coding import Codecs
+    from perdure.model.records import Artifact, Claim, CommitItem, Event
     from perdure.runtime.bodies import Body
     from perdure.runtime.fibers import Fibers
     from perdure.runtime.run import Run
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from perdure.store.protocol import Artifacts, Reclaimed
     from perdure.workflow import Workflow
 
+Encode: TypeAlias = "Callable[[int, int, bytes | None, bytes | None, Artifact | None], Coded]"
+Coded: TypeAlias = "tuple[int, bytes | None, bytes | None, Artifact | None]"
+"""Of an event: codec, payload, args, and the artifact that goes with it."""
 OnDrift: TypeAlias = Literal["block", "warn"]
 """What becomes of a run whose code calls a step otherwise than is recorded: blocked, or gone on with and warned of."""
 
@@ -127,18 +132,32 @@ class Host:
     build: str = ""
     on_drift: OnDrift = "block"
     hooks: Hearing | None = None
+    codecs: Codecs = NONE
+    """What makes readable what is read, and codes what is written."""
     context: Context = field(default_factory=copy_context)
     lease_ok: Callable[[], bool] = field(init=False)
     """The owner's, or what it delegates to: asked before each body."""
     held_back: bool = field(default=False, init=False)
     """Whether a body was not begun for want of a lease."""
+    encode: Encode | None = field(init=False)
+    """Codes what an event holds; None where nothing is coded."""
     reports: Reports = field(init=False)
     _over: deque[Body] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         """Ask the owner about the lease until it names someone else."""
         self.lease_ok = self.owner.lease_ok
+        self.encode = self.codecs.event if self.codecs else None
         self.reports = Reports(self.loop, self.threads)
+
+    def unpack(self, event: Event) -> bytes:
+        """Return an event's value, wherever and however it is kept.
+
+        Raises:
+            IntegrityError: the artifact is gone or not what was written.
+            CodecMissing: a codec, or its key, is not here.
+        """
+        return self.codecs.unpack(event, self.store.get_artifact)
 
     def root_context(self) -> Context:
         """The context a workflow starts in: a copy of what was current when the engine started."""

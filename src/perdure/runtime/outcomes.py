@@ -44,7 +44,7 @@ def recorded_outcome(run: Run, event: Event) -> Outcome:
     if kind == Kind.STEP_FAILED:
         return _failure(run, call, future, payloads.failure_of(event.payload) or b"{}", event.attempt or 1)
     try:
-        value = call.step.result.decode(payloads.unpack(event, run.host.store.get_artifact))
+        value = call.step.result.decode(run.host.unpack(event))
     except Undecodable as error:
         run.verdict = DriftError(
             f"run {run.run_id}: the recorded result of {key} does not decode as the step's type today: {error}",
@@ -94,8 +94,8 @@ def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
         except NotSerializable as refused:
             refused.add_note(f"result of step {key} of run {run.run_id}; its body has run and is not run again")
             error = refused
-    for name, data, size in ended.named:
-        run.record(Kind.ARTIFACT_KEPT, key, payload=payloads.note(name=name, hash=data.hex(), size=size))
+    for said in ended.named:
+        run.record(Kind.ARTIFACT_KEPT, key, payload=said)
     if ended.artifacts and run.item is not None:
         run.item.artifacts = [*run.item.artifacts, *ended.artifacts]
     if error is None:
@@ -128,7 +128,7 @@ def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
             key,
             attempt=attempt,
             took=took,
-            payload=payloads.failed(failure, next_at=next_at),
+            payload=payloads.failed(run.host.codecs.failure(failure), next_at=next_at),
             args=args,
         )
         call.attempt += 1
@@ -139,7 +139,8 @@ def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
         run.retrying[key] = call
         return None
     future = call.let_go()
-    run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=payloads.failed(failure), args=args)
+    said = payloads.failed(run.host.codecs.failure(failure))
+    run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=said, args=args)
     return (future.settle_cancelled,) if call.cancelled else _failure(run, call, future, failure, attempt)
 
 
@@ -161,7 +162,8 @@ def _never_began(run: Run, call: StepCall) -> Outcome:
             advice="find out whether its effect happened, then decide in the workflow",
         )
     )
-    run.record(Kind.STEP_FAILED, call.key, attempt=call.attempt, payload=payloads.failed(failure), args=args)
+    said = payloads.failed(run.host.codecs.failure(failure))
+    run.record(Kind.STEP_FAILED, call.key, attempt=call.attempt, payload=said, args=args)
     return _failure(run, call, future, failure, call.attempt)
 
 

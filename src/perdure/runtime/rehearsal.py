@@ -18,6 +18,7 @@ from perdure.runtime.fibers import Fibers
 from perdure.runtime.host import Host
 from perdure.runtime.run import Run
 from perdure.runtime.threads import Threads
+from perdure.store.coded import codecs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,8 @@ class _Stage:
 
     def host(self, artifacts: Artifacts) -> Host:
         fibers = Fibers(self._fiber_threads)
-        return Host(self._loop, _BeforeAllTime(), artifacts, self, self._threads, fibers, self)
+        codecs = codecs_of(artifacts).reading()  # what would be written is compared with what was
+        return Host(self._loop, _BeforeAllTime(), artifacts, self, self._threads, fibers, self, codecs=codecs)
 
     def close(self) -> None:
         self._threads.close()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perdure.model.history import RunView, fold
 from perdure.model.payloads import note
-from perdure.model.records import InboxKind, Message, Status
+from perdure.model.records import InboxKind, Message, Opened, Status
 
 if TYPE_CHECKING:
     from perdure.model.records import Event, RunRow
@@ -37,6 +37,7 @@ def revive(store: Store, run_id: str, namespace: str) -> None:
 
 def _told_again(row: RunRow, end: Event) -> Message:
     kind = InboxKind.CHILD_FAILED if row.status is Status.FAILED else InboxKind.CHILD_CANCELLED
+    end = end.stored if isinstance(end, Opened) else end
     return Message(kind, row.parent_key, name=row.run_id, codec=end.codec, payload=end.payload)
 
 

@@ -139,6 +139,7 @@ class Run:
     def _begin(self) -> None:
         try:
             chain.check(self.uid, self.events, run_id=self.run_id)
+            self.host.codecs.check(self.events)
             payloads.check_origin(self.events[0], self.definition.origin, self.run_id)
             self.replay = Replay(self.events)
             self.accept_drift = self.replay.accept_drift
@@ -164,7 +165,7 @@ class Run:
     def _input(self) -> Any:
         created = self.events[0]
         self.code.born(created)
-        payload = payloads.unpack(created, self.host.store.get_artifact)
+        payload = self.host.unpack(created)
         return self.definition.input.decode(payload) if self.definition.takes_input else None
 
     def _start_root(self, value: Any) -> None:
@@ -467,6 +468,8 @@ class Run:
         """Give an event its place in the log and hand it to the journal."""
         self.at = at = max(self.at, now or self.host.clock.now())
         self.seq = seq = self.seq + 1
+        if (encode := self.host.encode) is not None:
+            codec, payload, args, artifact = encode(kind, codec, payload, args, artifact)
         event = chain.seal(self.link, self.run_key, seq, at, self.epoch, kind, key, attempt, took, codec, payload, args)
         self.link = event.hash
         if kind in OUTCOMES:  # code may be looking, on a thread: for it nothing else has happened
@@ -502,13 +505,7 @@ class Run:
         self.item.state = state
         self.item.inbox_seen = self.inbox
         self.item.successor = successor
-        if (
-            successor is None
-            and self.row.parent_key is not None
-            and (told := children.tell_parent(self, state.status, codec, payload))
-        ):
-            if artifact is not None:
-                told = told._replace(artifacts=(artifact,))
+        if successor is None and (told := children.tell_parent(self, state.status, self.leaving)):
             self.item.sends = [*self.item.sends, told]
         self.host.journal.barrier(self)
 

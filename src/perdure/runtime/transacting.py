@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.context import enter_step
 from perdure.errors import (
+    CodecMissing,
     DefinitionError,
     DriftError,
     IntegrityError,
@@ -30,6 +31,7 @@ from perdure.errors import (
     TransactionEnded,
     Undecodable,
 )
+from perdure.model import payloads
 from perdure.model.transactions import Mark, Meaning, Row, is_whole, judge, row_id, seal
 from perdure.runtime import drift, points
 from perdure.runtime.bodies import _EAGER, _OVER, _RUNNING, _WAITING, Abort, Body
@@ -241,9 +243,10 @@ class TransactionalBody(Body):
             if self.abort in {Abort.TIMEOUT, Abort.LOST}:
                 raise StepAborted(f"step {call.key} was asked to stop", step=step.name, run_id=self.run.run_id)
             payload, value = step.result.roundtrip(value)
-            args = step.arguments.condense(call.prepared.data)
+            codec, stored, _ = host.codecs.value(payloads.PLAIN, payload, None, inline=True)
+            args = host.codecs.encode(step.arguments.condense(call.prepared.data))
             for mark in marks:
-                if not await transaction.keep(mark, payload, args, seal(mark.id, payload, args)):
+                if not await transaction.keep(mark, stored, args, codec, seal(mark.id, stored, args, codec)):
                     raise _ended(call)
             if not host.lease_ok():
                 raise _NotNow
@@ -356,7 +359,11 @@ class TransactionalBody(Body):
         run, call = self.run, self.call
         if self._refused is not None:
             return
-        recorded = row.args or b""
+        try:
+            recorded, payload = (run.host.codecs.decode(data or b"") for data in (row.args, row.outcome))
+        except CodecMissing as misfit:
+            self._refused = misfit
+            return
         found = call.prepared.data
         if recorded != found and not run.accept_drift and not call.step.arguments.same(recorded, found):
             error = DriftError(
@@ -371,7 +378,6 @@ class TransactionalBody(Body):
             if not drift.depart(run, error):
                 self._refused = error
                 return
-        payload = row.outcome or b""
         try:
             self.sealed = payload, call.step.result.decode(payload)
         except Undecodable as error:

@@ -150,9 +150,7 @@ class Undoing:
     def verdict(self) -> RunBlocked:
         """Why the run cannot go on: what has failed, and all that is not undone."""
         run_id = self._run.run_id
-        why = "; ".join(
-            f"{one.key} failed: {failure_text(encode_failure(error))}" for one, error in self.failed.items()
-        )
+        why = "; ".join(f"{one.key} failed: {failure_text(self._failure(error))}" for one, error in self.failed.items())
         left = ", ".join(self.left)
         return RunBlocked(f"compensation {why}; not undone: {left}", run_id=run_id)
 
@@ -172,7 +170,10 @@ class Undoing:
             attempts=attempts,
             not_undone=self.left,
         )
-        return head[:-1] + b',"failure":' + encode_failure(next(iter(self.failed.values()))) + b"}"
+        return head[:-1] + b',"failure":' + self._failure(next(iter(self.failed.values()))) + b"}"
+
+    def _failure(self, error: BaseException) -> bytes:
+        return self._run.host.codecs.failure(encode_failure(error))
 
     async def unwind(self, stack: list[Compensation]) -> None:
         """Execute compensations, the last one first, whatever is cancelled meanwhile; returns when all are done.

@@ -101,7 +101,7 @@ class SignalWait(Awaited):
         """
         if event.kind == Kind.TIMER_FIRED:
             return (self.expire,)
-        value = self.codec.decode(payloads.unpack(event, self.run.host.store.get_artifact))
+        value = self.codec.decode(self.run.host.unpack(event))
         return self.let_go().set_result, value
 
     def expire(self) -> None:
@@ -257,7 +257,8 @@ class Waits:
     def _received(self, wait: SignalWait, row: InboxRow) -> Outcome | None:
         run = self._run
         try:
-            value = wait.codec.decode_only(payloads.load_payload(row.codec, row.payload, run.host.store.get_artifact))
+            data = run.host.codecs.load(row.codec, row.payload, run.host.store.get_artifact)
+            value = wait.codec.decode_only(data)
         except Undecodable as misfit:
             logger.warning("run %s: a signal %r is refused: %s", run.run_id, row.name, misfit)
             run.record(

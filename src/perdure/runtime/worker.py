@@ -34,6 +34,7 @@ from perdure.runtime.run import Run
 from perdure.runtime.scheduler import Scheduler
 from perdure.runtime.threads import Threads
 from perdure.runtime.vigil import Vigil
+from perdure.store.coded import codecs_of
 from perdure.store.protocol import PAGE, Route
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Worker:
             reached,
             build=build_of_all((name, version, d.build) for (name, version), d in definitions.items()),
             on_drift=limits.on_drift,
+            codecs=codecs_of(store),
         )
         self.key = 0
         self.running: dict[int, Run] = {}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         NewRun,
         RunRow,
         Status,
+        StoredKey,
         Tombstone,
         Verdict,
         WorkerRow,
@@ -460,6 +461,20 @@ class Store(Protocol):
 
         It then has it for ``lease`` µs, or until it asks again: with 0, it gives it back.
         """
+        ...
+
+    # -- keys that payloads are encrypted with; see ``perdure.codecs``
+
+    def read_keys(self) -> list[StoredKey]:
+        """All keys, the oldest first."""
+        ...
+
+    def add_key(self, key: StoredKey, /) -> None:
+        """Add a key; one that is there stays as it is."""
+        ...
+
+    def rewrap_key(self, old: StoredKey, new: StoredKey, /) -> bool:
+        """Have a key encrypted by another master key; whether it was still as in ``old``, or is as in ``new``."""
         ...
 
     # -- reading; no verb holds a cursor after it returned

@@ -9,11 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, overload
 
+from perdure.config import default_codecs
 from perdure.errors import DefinitionError, EngineNotOpen
 from perdure.handle import Handle
 from perdure.model import ids
 from perdure.model.records import Status
 from perdure.runtime.worker import Limits
+from perdure.store.coded import coded
 from perdure.store.open import open_store
 from perdure.testing.clock import EitherTimeouts, ManualClock
 from perdure.testing.completion import complete, not_finished
@@ -101,8 +103,8 @@ class Env:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="perdure-", ignore_cleanup_errors=True)))
-            store = open_store(folder / "test.db", durability="process", clock=self._time)
-            self._store = stack.enter_context(closing(store))
+            opened = open_store(folder / "test.db", durability="process", clock=self._time)
+            self._store = coded(stack.enter_context(closing(opened)), default_codecs())
             await self._begin()
             self._stack = stack.pop_all()
         return self

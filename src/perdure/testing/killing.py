@@ -11,8 +11,10 @@ from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from perdure.config import default_codecs
 from perdure.errors import DefinitionError
 from perdure.model.durations import to_datetime
+from perdure.store.coded import coded
 from perdure.store.open import open_store
 from perdure.store.protocol import PAGE
 from perdure.testing.clock import ManualClock
@@ -267,7 +269,7 @@ def opening_of(path: Path) -> Callable[[ManualClock], Store]:
 
 
 def _open(path: str, clock: ManualClock) -> Store:
-    return open_store(path, durability="process", clock=clock)
+    return coded(open_store(path, durability="process", clock=clock), default_codecs())
 
 
 __all__ = ["Executioner", "Killed", "opening_of"]

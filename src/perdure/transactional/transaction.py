@@ -92,12 +92,12 @@ class Transaction(Generic[ConnectionT]):
         self._link.hand_over()
         return rows
 
-    async def keep(self, mark: Mark, outcome: bytes, args: bytes, seal: bytes) -> bool:
+    async def keep(self, mark: Mark, outcome: bytes, args: bytes, codec: int, seal: bytes) -> bool:
         """Write an outcome into a claimed row; False if this is no longer the transaction that has claimed it."""
         self._link.take_back()
         if self._link.meddled or not self._link.is_open:
             return False
-        values = {"outcome": outcome, "args": args, "seal": seal}
+        values = {"outcome": outcome, "args": args, "codec": codec, "seal": seal}
         return bool(await self.execute("keep", id=mark.id, attempt=mark.attempt, at=mark.at, **values))
 
     async def execute(self, name: str, **parameters: Any) -> Rows:

@@ -16,6 +16,7 @@ from perdure.store.postgres import (
     control,
     forking,
     inbox,
+    keys,
     purging,
     reading,
     reclaim,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         NewRun,
         RunRow,
         Status,
+        StoredKey,
         Tombstone,
         Verdict,
         WorkerRow,
@@ -461,6 +463,20 @@ class PostgresStore:
         """Whether ``holder`` does a chore: it has it already, or nobody else has."""
         instant = self._instant(now)
         return self._keeper.write(lambda session: purging.elect(session, chore, holder, lease, instant))
+
+    # -- keys that payloads are encrypted with
+
+    def read_keys(self) -> list[StoredKey]:
+        """All keys, the oldest first."""
+        return self._reader.read(keys.read_keys)
+
+    def add_key(self, key: StoredKey, /) -> None:
+        """Add a key; one that is there stays as it is."""
+        self._keeper.write(lambda session: keys.add_key(session, key))
+
+    def rewrap_key(self, old: StoredKey, new: StoredKey, /) -> bool:
+        """Have a key encrypted by another master key."""
+        return self._keeper.write(lambda session: keys.rewrap_key(session, old, new))
 
     # -- reading; no verb holds a cursor after it returned
 

@@ -17,6 +17,7 @@ from perdure.store.sqlite import (
     forking,
     guard,
     inbox,
+    keys,
     purging,
     reading,
     reclaim,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         NewRun,
         RunRow,
         Status,
+        StoredKey,
         Tombstone,
         Verdict,
         WorkerRow,
@@ -431,6 +433,23 @@ class SqliteStore:
         instant = self.now() if now is None else now
         with self._writer as cursor:
             return purging.elect(cursor, chore, holder, lease, instant)
+
+    # -- keys that payloads are encrypted with
+
+    def read_keys(self) -> list[StoredKey]:
+        """All keys, the oldest first."""
+        with self._reader as cursor:
+            return keys.read_keys(cursor)
+
+    def add_key(self, key: StoredKey, /) -> None:
+        """Add a key; one that is there stays as it is."""
+        with self._writer as cursor:
+            keys.add_key(cursor, key)
+
+    def rewrap_key(self, old: StoredKey, new: StoredKey, /) -> bool:
+        """Have a key encrypted by another master key."""
+        with self._writer as cursor:
+            return keys.rewrap_key(cursor, old, new)
 
     # -- reading; no verb holds a cursor after it returned
 

@@ -7,7 +7,7 @@ RETURNING epoch, outcome, args, codec, seal;
 
 -- name: keep
 -- Write the outcome, if the row was claimed in this very transaction.
-UPDATE perdure_steps SET outcome = :outcome, args = :args, seal = :seal, attempt = :attempt, at = :at
+UPDATE perdure_steps SET outcome = :outcome, args = :args, codec = :codec, seal = :seal, attempt = :attempt, at = :at
 WHERE id = :id AND outcome IS NULL AND xmin = pg_current_xact_id()::xid
 RETURNING epoch;
 

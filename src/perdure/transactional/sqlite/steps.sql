@@ -23,7 +23,7 @@ RETURNING epoch, outcome, args, codec, seal;
 
 -- name: keep
 -- Write the outcome, if there is none.
-UPDATE perdure_steps SET outcome = :outcome, args = :args, seal = :seal, attempt = :attempt, at = :at
+UPDATE perdure_steps SET outcome = :outcome, args = :args, codec = :codec, seal = :seal, attempt = :attempt, at = :at
 WHERE id = :id AND outcome IS NULL
 RETURNING epoch;
 

@@ -173,6 +173,11 @@ CREATE TABLE {schema}.inbox (
 CREATE INDEX inbox_run ON {schema}.inbox (run_key, kind, inbox_key);
 CREATE UNIQUE INDEX inbox_dedup ON {schema}.inbox (run_key, name, dedup) WHERE dedup IS NOT NULL;
 
+-- What payloads are encrypted with: each key as a master key has encrypted it, which the store does not have.
+CREATE TABLE {schema}.keys (
+  key_id bytea PRIMARY KEY, master text NOT NULL, wrapped bytea NOT NULL, created_at bigint NOT NULL
+);
+
 -- Recurring runs. A schedule that is removed keeps its row, for the watermark: no occurrence is ever decided twice.
 CREATE TABLE {schema}.schedules (
   schedule_key bigint   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

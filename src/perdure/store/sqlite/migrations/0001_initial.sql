@@ -171,6 +171,11 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_run ON inbox (run_key, kind, inbox_key);
 CREATE UNIQUE INDEX inbox_dedup ON inbox (run_key, name, dedup) WHERE dedup IS NOT NULL;
 
+-- What payloads are encrypted with: each key as a master key has encrypted it, which the store does not have.
+CREATE TABLE keys (
+  key_id BLOB PRIMARY KEY, master TEXT NOT NULL, wrapped BLOB NOT NULL, created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Recurring runs. A schedule that is removed keeps its row, for the watermark: no occurrence is ever decided twice.
 CREATE TABLE schedules (
   schedule_key INTEGER PRIMARY KEY,
