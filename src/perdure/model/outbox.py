@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.errors import IntegrityError
 from perdure.model import payloads
-from perdure.model.coding import NONE, is_coded
+from perdure.model.coding import NONE
 from perdure.model.records import InboxKind, Message, NewRun, Reuse
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ class Stuck(NamedTuple):
 
 def run_entry(run: NewRun, store_id: str, codecs: Codecs = NONE) -> Entry:
     """Return the entry of a run that is to be created; ``parent_key`` is none of its."""
-    payload = codecs.encode(_whole(run.payload, run.artifacts))
+    payload, codec = _coded(codecs, _whole(run.payload, run.artifacts))
     body = {
-        "format": _FORMAT, "uid": run.uid.hex(), "workflow": run.workflow, "version": run.version,
+        "format": _FORMAT, "codec": codec, "uid": run.uid.hex(), "workflow": run.workflow, "version": run.version,
         "created_at": run.created_at, "origin": run.origin.decode(), "namespace": run.namespace, "queue": run.queue,
         "delay_until": run.delay_until, "priority": run.priority, "partition": run.partition,
         "idempotency_key": run.idempotency_key, "deadline_at": run.deadline_at,
@@ -85,8 +85,14 @@ def run_entry(run: NewRun, store_id: str, codecs: Codecs = NONE) -> Entry:
 def signal_entry(message: Message, store_id: str, codecs: Codecs = NONE) -> Entry:
     """Return the entry of a signal to a run that is named by its id."""
     assert message.run_id is not None
-    payload = codecs.encode(_whole(message.payload or b"", message.artifacts))
-    body = {"format": _FORMAT, "namespace": message.namespace, "name": message.name, "dedup": message.dedup}
+    payload, codec = _coded(codecs, _whole(message.payload or b"", message.artifacts))
+    body = {
+        "format": _FORMAT,
+        "codec": codec,
+        "namespace": message.namespace,
+        "name": message.name,
+        "dedup": message.dedup,
+    }
     return _sealed(EntryKind.SIGNAL, message.run_id, body, payload, store_id)
 
 
@@ -104,9 +110,8 @@ def read_entry(entry: Entry, store_id: str) -> NewRun | Message:
     fields: dict[str, Any] = json.loads(entry.body)
     if fields.pop("format") != _FORMAT or entry.kind not in set(EntryKind):
         raise IntegrityError("a row of perdure_outbox was written by a later Perdure", advice="upgrade Perdure")
-    codec, stored, artifact = payloads.pack(entry.payload)
-    if is_coded(entry.payload):
-        codec |= payloads.CODED
+    place, stored, artifact = payloads.pack(entry.payload)
+    codec = fields.pop("codec") | place
     artifacts = () if artifact is None else (artifact,)
     if entry.kind == EntryKind.SIGNAL:
         return Message(
@@ -124,6 +129,11 @@ def read_entry(entry: Entry, store_id: str) -> NewRun | Message:
         reuse=None if reuse is None else Reuse(*reuse),
         **fields,
     )
+
+
+def _coded(codecs: Codecs, whole: bytes) -> tuple[bytes, int]:
+    coded = codecs.encode(whole)
+    return coded, payloads.PLAIN if coded is whole else payloads.CODED
 
 
 def _whole(payload: bytes, artifacts: tuple[Any, ...]) -> bytes:
