@@ -7,6 +7,7 @@ of them. The store's default is ``.perdure`` in that folder. Paths in the file a
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,13 +28,15 @@ class Setting(NamedTuple):
     Attributes:
         name: in a file; in the environment it is ``PERDURE_`` and this in capitals.
         about: what it says.
-        kind: "text", "path", "flag", or "list" (in the environment, with commas).
+        kind: "text", "path", "flag", "number", or "list" (in the environment, with commas).
+        default: what holds where nobody says.
         is_secret: whether its value is never shown, and not taken from a file of the project.
     """
 
     name: str
     about: str
     kind: str = "text"
+    default: Any = None
     is_secret: bool = False
 
     @property
@@ -53,16 +56,27 @@ SETTINGS = (
     Setting("store", "the store: a file, a directory or a URL", "path"),
     Setting("namespace", "the namespace of runs, schedules and ids"),
     Setting("codecs", "codecs of your own: module:object, applied before those below", "list"),
-    Setting("compress", "whether values over 1 KiB are compressed (Zstandard)", "flag"),
+    Setting("compress", "whether values over 1 KiB are compressed (Zstandard)", "flag", default=False),
     Setting("encryption_keys", "master keys for encryption, the newest first", "list", is_secret=True),
     Setting("encryption_keys_file", "a file with these keys, one a line", "path"),
+    Setting("concurrency", "runs in execution at once in an engine", "number", 100),
+    Setting("threads", "sync steps in execution at once in an engine", "number", 32),
+    Setting("lease", "how long a claim holds without a heartbeat", default="30s"),
+    Setting("heartbeat", "how often it is renewed", default="10s"),
+    Setting("crash_cap", "a run whose workers died so often without progress is blocked", "number", 5),
+    Setting("on_drift", "what becomes of a run that its code departs from: block or warn", default="block"),
+    Setting(
+        "durability", "what is committed survives: a power cut (disk) or the process only (process)", default="disk"
+    ),
+    Setting("drain", "how long steps may finish when a worker stops", default="30s"),
+    Setting("grace", "how long they may clean up after that", default="5s"),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
 def find(name: str, start: Path | None = None) -> Found:
-    """Return a setting and where it comes from; None if nobody says.
+    """Return a setting and where it comes from.
 
     Args:
         name: of one of ``SETTINGS``.
@@ -83,7 +97,12 @@ def find(name: str, start: Path | None = None) -> Found:
                 advice=f"set {setting.variable}, or name a file elsewhere with {name}_file",
             )
         return Found(_read(setting, settings[name], f"{name} in {file}", file.parent), str(file))
-    return Found(None, "default")
+    return Found(setting.default, "default")
+
+
+def setting(name: str, given: Any = None) -> Any:
+    """Return what is given, or else what the setting of this name says; raises as ``find`` does."""
+    return find(name).value if given is None else given
 
 
 def default_store(start: Path | None = None) -> str:
@@ -141,19 +160,26 @@ def _file(start: Path | None) -> tuple[Path | None, dict[str, Any]]:
     file = project_file(start)
     if file is None:
         return None, {}
-    import tomllib
-
     try:
-        said: Any = tomllib.loads(file.read_text("utf-8"))
+        seen = file.stat()
+        return file, _table(file, seen.st_mtime_ns, seen.st_size)
     except (OSError, ValueError) as error:
         raise DefinitionError(f"{file} cannot be read: {error}", advice="mend it, or set variables") from error
-    table = said if file.name == PROJECT_FILES[0] else said.get("tool", {}).get("perdure", {})
+
+
+@lru_cache(8)
+def _table(file: Path, _changed: int, _size: int) -> dict[str, Any]:
+    """Read the settings in a file; once, for as long as it is what it was."""
+    import tomllib
+
+    said: Any = tomllib.loads(file.read_text("utf-8"))
+    table: dict[str, Any] = said if file.name == PROJECT_FILES[0] else said.get("tool", {}).get("perdure", {})
     unknown = sorted(set(table) - set(_BY_NAME)) if isinstance(table, dict) else ["tool.perdure"]
     if unknown:
         raise DefinitionError(
             f"{file} sets {', '.join(unknown)}, which is no setting", advice=f"settings are {', '.join(_BY_NAME)}"
         )
-    return file, table
+    return table
 
 
 def _read(setting: Setting, said: Any, where: str, folder: Path | None = None) -> Any:
@@ -167,6 +193,10 @@ def _read(setting: Setting, said: Any, where: str, folder: Path | None = None) -
         if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
             raise DefinitionError(f"{where} is no list of texts", advice="separate them by commas")
         return [one for one in several if one]
+    if setting.kind == "number":
+        if isinstance(said, bool) or not str(said).strip().isdecimal():
+            raise DefinitionError(f"{where} is {said!r:.80}", advice="say a whole number")
+        return int(said)
     if not isinstance(said, str):
         raise DefinitionError(f"{where} is {type(said).__name__}, not text")
     if setting.kind == "path" and folder is not None and "://" not in said:
@@ -201,4 +231,5 @@ __all__ = [
     "default_store",
     "find",
     "project_file",
+    "setting",
 ]

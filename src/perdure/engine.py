@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from perdure.client import Client
 from perdure.clock import SystemClock
 from perdure.codecs import check_codecs
-from perdure.config import default_codecs, default_namespace, default_store
+from perdure.config import default_codecs, default_namespace, default_store, setting
 from perdure.dispatch import Dispatch, check_hooks
 from perdure.errors import StoreGone, WrongState
 from perdure.model import ids
 from perdure.model.durations import seconds
 from perdure.operations import Operations
-from perdure.options import check_retention, limits
+from perdure.options import check_retention, durable, limits
 from perdure.queues import queues_of
 from perdure.relaying import Relays
 from perdure.runtime.journal import Journal
@@ -69,26 +69,26 @@ class Engine(Client):
         tools: Any = None,
         queues: Iterable[Queue | str] = (),
         only_queues: Iterable[Queue | str] | None = None,
-        concurrency: int = 100,
-        lease: Duration = "30s",
-        heartbeat: Duration = "10s",
-        threads: int = 32,
-        crash_cap: int = 5,
-        on_drift: OnDrift = "block",
+        concurrency: int | None = None,
+        lease: Duration | None = None,
+        heartbeat: Duration | None = None,
+        threads: int | None = None,
+        crash_cap: int | None = None,
+        on_drift: OnDrift | None = None,
         hooks: Iterable[Hooks] = (),
         retention: Retention | None = None,
         name: str = "",
         namespace: str | None = None,
         outboxes: Iterable[Source[Any]] = (),
         codecs: Iterable[Codec] | None = None,
-        durability: Durability = "disk",
+        durability: Durability | None = None,
         clock: Clock | None = None,
         reached: Callable[[str], None] | None = None,
     ) -> None:
-        """Set an engine up; nothing is opened yet.
+        """Set an engine up; nothing is opened yet. What is not said is looked up by ``perdure.config``.
 
         Args:
-            store: a file, a data directory or a URL; by default see ``perdure.config``. An open ``Store`` is used as it
+            store: a file, a data directory or a URL. An open ``Store`` is used as it
                 is, and left open.
             workflows: what it can execute, and decode the results of.
             tools: what steps find as ``ctx.tools``; never stored. A function or class is called at every start, and an
@@ -97,13 +97,13 @@ class Engine(Client):
             queues: queues that it executes runs of, besides those that its workflows name; and, with their limits, the
                 definitions that hold for all processes from when it starts.
             only_queues: execute runs of these queues and no others; the empty name is the default queue's.
-            concurrency: runs in execution at once.
-            lease: how long a claim holds without a heartbeat.
-            heartbeat: how often it is renewed.
-            threads: sync steps in execution at once.
-            crash_cap: a run whose workers died so often without progress is blocked.
+            concurrency: runs in execution at once; else 100.
+            lease: how long a claim holds without a heartbeat; else 30 s.
+            heartbeat: how often it is renewed; else 10 s.
+            threads: sync steps in execution at once; else 32.
+            crash_cap: a run whose workers died so often without progress is blocked; else 5.
             on_drift: what becomes of a run whose code calls a step with other arguments than are recorded, or as if a
-                recorded call had moved: "block" it, or "warn" and go on with what is recorded.
+                recorded call had moved: "block" it, or "warn" and go on with what is recorded; else it is blocked.
             retention: how long runs are kept once they have ended; by default for ever. One of the started engines of a
                 namespace sees to it, by what it was given itself: give all of them the same.
             hooks: who is told of what this engine has committed; see ``perdure.Hooks``.
@@ -114,7 +114,7 @@ class Engine(Client):
                 and signals sent (``within=``); once it is started, it relays what they have committed.
             codecs: what stored values go through, in this order, such as ``perdure.codecs.Zstandard()`` and
                 ``Encryption(key)``; by default what ``perdure.config`` says. Give all processes the same.
-            durability: "disk" (committed means on disk) or "process" (it survives the process only).
+            durability: "disk" (committed means on disk) or "process" (it survives the process only); else "disk".
             clock: where the time comes from; tests give one they can move.
             reached: told of each point of ``perdure.runtime.points`` as it is reached; for crash tests.
 
@@ -125,7 +125,14 @@ class Engine(Client):
         self._target = store
         self._definitions = collect(workflows)
         self._tools = tools
-        self._limits = limits(concurrency, lease, heartbeat, threads, crash_cap, on_drift)
+        self._limits = limits(
+            setting("concurrency", concurrency),
+            setting("lease", lease),
+            setting("heartbeat", heartbeat),
+            setting("threads", threads),
+            setting("crash_cap", crash_cap),
+            setting("on_drift", on_drift),
+        )
         self._queues = queues_of(queues)
         self._only_queues = None if only_queues is None else tuple(queues_of(only_queues))
         self._hooks = check_hooks(hooks)
@@ -135,7 +142,7 @@ class Engine(Client):
         self._namespace = default_namespace() if namespace is None else ids.valid_namespace(namespace)
         self._relays = Relays(outboxes)
         self._codecs = None if codecs is None else check_codecs(codecs)
-        self._durability: Durability = durability
+        self._durability: Durability = durable(setting("durability", durability))
         self._clock: Clock = clock or SystemClock()
         self._takes_stores_clock = clock is None
         self._reached = reached
@@ -230,8 +237,10 @@ class Engine(Client):
         if defined:
             await journal.call(lambda: store.define_queues(defined))
 
-    async def stop(self, drain: Duration = "30s", grace: Duration = "5s") -> list[str]:
+    async def stop(self, drain: Duration | None = None, grace: Duration | None = None) -> list[str]:
         """Stop: claim nothing new, let steps finish for ``drain``, abort the rest, wait ``grace``, release the runs.
+
+        By default, these are 30 s and 5 s, or what ``perdure.config`` says.
 
         Another engine picks released runs up at once; they stay ``running`` and nothing of them counts as failed.
         Whoever waits for a result here gets ``EngineNotOpen``. An engine that is not started is left as it is.
@@ -239,7 +248,8 @@ class Engine(Client):
         Returns:
             Ids of runs whose steps ignore the request to stop; their claims are kept until this process exits.
         """
-        drain_s, grace_s = seconds(drain, what="drain"), seconds(grace, what="grace")
+        drain_s = seconds(setting("drain", drain), what="drain")
+        grace_s = seconds(setting("grace", grace), what="grace")
         self._home.check_loop()
         async with self._changing:
             worker = self._worker
@@ -282,7 +292,11 @@ class Engine(Client):
             self._close()
 
     async def serve(
-        self, drain: Duration = "30s", grace: Duration = "5s", *, ready: Callable[[], object] | None = None
+        self,
+        drain: Duration | None = None,
+        grace: Duration | None = None,
+        *,
+        ready: Callable[[], object] | None = None,
     ) -> list[str]:
         """Execute until SIGTERM or SIGINT, then drain; a second signal stops at once. Returns as ``stop`` does.
 
@@ -294,7 +308,8 @@ class Engine(Client):
         Raises:
             StoreGone: the store was removed or replaced.
         """
-        drain, grace = seconds(drain, what="drain"), seconds(grace, what="grace")
+        drain = seconds(setting("drain", drain), what="drain")
+        grace = seconds(setting("grace", grace), what="grace")
         loop = asyncio.get_running_loop()
         again = asyncio.Event()
         self._asked = asked = asyncio.Event()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from perdure.errors import DefinitionError
 from perdure.model.durations import seconds
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from perdure.workflow import Workflow
 
 
+_DURABILITIES: Final = ("disk", "process")
+
+
 class EngineOptions(TypedDict, total=False):
     """What ``Engine`` takes besides its store."""
 
@@ -35,19 +38,19 @@ class EngineOptions(TypedDict, total=False):
     tools: Any
     queues: Iterable[Queue | str]
     only_queues: Iterable[Queue | str] | None
-    concurrency: int
-    lease: Duration
-    heartbeat: Duration
-    threads: int
-    crash_cap: int
+    concurrency: int | None
+    lease: Duration | None
+    heartbeat: Duration | None
+    threads: int | None
+    crash_cap: int | None
     hooks: Iterable[Hooks]
     retention: Retention | None
-    on_drift: OnDrift
+    on_drift: OnDrift | None
     name: str
     namespace: str | None
     outboxes: Iterable[Source[Any]]
     codecs: Iterable[Codec] | None
-    durability: Durability
+    durability: Durability | None
     clock: Clock | None
     reached: Callable[[str], None] | None
 
@@ -82,10 +85,10 @@ class HowOptions(TypedDict, total=False):
 
     tools: Any
     namespace: str | None
-    lease: Duration
-    heartbeat: Duration
+    lease: Duration | None
+    heartbeat: Duration | None
     codecs: Iterable[Codec] | None
-    durability: Durability
+    durability: Durability | None
     clock: Clock | None
     reached: Callable[[str], None] | None
 
@@ -120,6 +123,17 @@ def limits(
     if on_drift not in {"block", "warn"}:
         raise DefinitionError(f"on_drift is 'block' or 'warn', not {on_drift!r}")
     return Limits(concurrency, lease_s, heartbeat_s, threads, crash_cap, on_drift)
+
+
+def durable(given: object) -> Durability:
+    """Return what is meant by "committed".
+
+    Raises:
+        DefinitionError: it is neither "disk" nor "process".
+    """
+    if given not in _DURABILITIES:
+        raise DefinitionError(f"durability is 'disk' or 'process', not {given!r:.80}")
+    return given
 
 
 def check_retention(retention: Retention | None) -> Retention | None:
@@ -161,6 +175,7 @@ __all__ = [
     "HowOptions",
     "RunOptions",
     "check_retention",
+    "durable",
     "limits",
     "statuses",
 ]

@@ -312,7 +312,7 @@ class Engine:
             raise
         self._is_started = True
 
-    def stop(self, drain: Duration = "30s", grace: Duration = "5s") -> list[str]:
+    def stop(self, drain: Duration | None = None, grace: Duration | None = None) -> list[str]:
         """Stop; see ``perdure.Engine.stop``."""
         with self._lock:
             was_started, self._is_started = self._is_started, False

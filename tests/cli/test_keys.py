@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
+from perdure import Engine
 from perdure.cli.exits import Exit
 from perdure.codecs import new_key
+from perdure.config import setting
+from perdure.errors import DefinitionError
 
 SECRET = "s3cret"  # noqa: S105 - it is to be shown to nobody without a key
 
@@ -77,6 +81,7 @@ def test_a_store_without_encryption_has_no_keys(perdure, start):
     assert "no key is given" in told.stderr
 
 
+@pytest.mark.only("sqlite")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -100,6 +105,40 @@ def test_wrong_settings_are_refused_by_name(perdure, tmp_path, monkeypatch, text
     assert said in " ".join(told.stderr.split())
 
 
+@pytest.mark.only("sqlite")
+def test_a_setting_is_taken_from_the_environment_else_the_file_and_it_is_shown_from_where(
+    perdure, tmp_path, monkeypatch
+):
+    (tmp_path / "perdure.toml").write_text("concurrency = 3\nlease = '1m'\ncompress = true", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERDURE_CONCURRENCY", "7")
+    monkeypatch.setenv("PERDURE_ENCRYPTION_KEYS", f"{SECRET},other")
+    told = perdure("config", "show", "--json")
+    assert SECRET not in told.stdout + perdure("config").stdout
+    said = json.loads(told.stdout)
+    file = str(tmp_path / "perdure.toml")
+    assert {name: (one["value"], one["origin"]) for name, one in said.items() if one["origin"] != "default"} == {
+        "store": (os.environ["PERDURE_STORE"], "PERDURE_STORE"),
+        "concurrency": (7, "PERDURE_CONCURRENCY"),
+        "lease": ("1m", file),
+        "compress": (True, file),
+        "encryption_keys": (["hidden (2)"], "PERDURE_ENCRYPTION_KEYS"),
+    }
+    assert setting("concurrency", 5) == 5
+    assert setting("concurrency") == 7
+
+
+@pytest.mark.only("sqlite")
+@pytest.mark.parametrize(
+    ("variable", "value"), [("CONCURRENCY", "many"), ("LEASE", "soon"), ("DURABILITY", "ram"), ("ON_DRIFT", "ignore")]
+)
+def test_an_engine_does_not_start_with_a_wrong_setting(monkeypatch, variable, value):
+    monkeypatch.setenv(f"PERDURE_{variable}", value)
+    with pytest.raises(DefinitionError, match=value):
+        Engine("somewhere.db")
+
+
+@pytest.mark.only("sqlite")
 def test_settings_come_from_the_nearest_file_and_paths_are_relative_to_it(perdure, tmp_path, monkeypatch):
     key = new_key()
     (tmp_path / "a" / "b").mkdir(parents=True)

@@ -39,6 +39,7 @@ COMMANDS = {
     "queues": "perdure.cli.queues",
     "prune": "perdure.cli.pruning",
     "namespaces": "perdure.cli.spaces",
+    "config": "perdure.cli.settings",
     "keys": "perdure.cli.keys",
     "rotate-keys": "perdure.cli.keys",
     "doctor": "perdure.cli.doctor",

@@ -15,7 +15,7 @@ from perdure.cli.loading import load, load_engine
 from perdure.cli.main import say
 from perdure.cli.options import debug_option, namespace, store_option
 from perdure.cli.words import count
-from perdure.config import default_store
+from perdure.config import SETTINGS, default_store
 from perdure.engine import Engine
 from perdure.store.open import store_name
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from perdure.workflow import Workflow
 
 
+def _else(name: str) -> str:
+    """What an option is where it is not given."""
+    (found,) = (one for one in SETTINGS if one.name == name)
+    return f"  [env: {found.variable}; default: {found.default}]"
+
+
 @click.command(epilog="Example: perdure worker orders billing:invoice --concurrency 50")
 @click.argument("targets", metavar="MODULE[:NAME]...", nargs=-1, required=True)
-@click.option(
-    "--concurrency", type=click.IntRange(min=1), default=100, show_default=True, help="Runs in execution at once."
-)
-@click.option(
-    "--lease", default="30s", show_default=True, metavar="TIME", help="How long a claim holds without a heartbeat."
-)
-@click.option("--heartbeat", default="10s", show_default=True, metavar="TIME", help="How often it is renewed.")
-@click.option(
-    "--drain", default="30s", show_default=True, metavar="TIME", help="How long steps may finish when stopping."
-)
-@click.option("--grace", default="5s", show_default=True, metavar="TIME", help="How long they may clean up after that.")
+@click.option("--concurrency", type=click.IntRange(min=1), help=f"Runs in execution at once.{_else('concurrency')}")
+@click.option("--lease", metavar="TIME", help=f"How long a claim holds without a heartbeat.{_else('lease')}")
+@click.option("--heartbeat", metavar="TIME", help=f"How often it is renewed.{_else('heartbeat')}")
+@click.option("--drain", metavar="TIME", help=f"How long steps may finish when stopping.{_else('drain')}")
+@click.option("--grace", metavar="TIME", help=f"How long they may clean up after that.{_else('grace')}")
 @click.option(
     "--queue",
     "queues",
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 def worker(  # noqa: PLR0913 - its options
     targets: tuple[str, ...],
     *,
-    concurrency: int,
-    lease: str,
-    heartbeat: str,
-    drain: str,
-    grace: str,
+    concurrency: int | None,
+    lease: str | None,
+    heartbeat: str | None,
+    drain: str | None,
+    grace: str | None,
     queues: tuple[str, ...],
     tools: str | None,
     store: str | None,

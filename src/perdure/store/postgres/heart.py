@@ -98,7 +98,8 @@ class Heart(Link):
         bell, keeper = self._bell, self._keeper
         if bell is not None and keeper is not None:
             bell.ring()
-            keeper.join(PATIENCE)
+            if keeper.ident is not None:  # else it is about to begin, and ends at once
+                keeper.join(PATIENCE)
             if not keeper.is_alive():
                 bell.close()
                 self._bell = None

@@ -87,7 +87,8 @@ class Hints(Reader):
         bell, thread = self._bell, self._thread
         if bell is not None and thread is not None:
             bell.ring()
-            thread.join(PATIENCE)
+            if thread.ident is not None:  # else it is about to begin, and ends at once
+                thread.join(PATIENCE)
             if not thread.is_alive():
                 bell.close()
                 self._bell = None
