@@ -24,6 +24,7 @@ from perdure.errors import PerdureError, RetryAfter
 from perdure.handle import Handle
 from perdure.here import arun, run
 from perdure.hooks import Hooks, Notice, WorkerNotice
+from perdure.model.counting import Bucket, Counts, Latency, Traffic
 from perdure.model.failures import Failure
 from perdure.model.hints import volatile
 from perdure.model.records import Status
@@ -41,8 +42,10 @@ from perdure.workflow import step, workflow
 
 __all__ = [
     "INJECTED",
+    "Bucket",
     "Cause",
     "Child",
+    "Counts",
     "Emitted",
     "Engine",
     "Explanation",
@@ -50,6 +53,7 @@ __all__ = [
     "Finding",
     "Handle",
     "Hooks",
+    "Latency",
     "Notice",
     "OccurrenceView",
     "PerdureError",
@@ -69,6 +73,7 @@ __all__ = [
     "StepContext",
     "Stream",
     "Tally",
+    "Traffic",
     "Undo",
     "WorkerNotice",
     "arun",

@@ -7,28 +7,29 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from perdure.context import check_outside, current_run, in_step, now, step_context
 from perdure.errors import DefinitionError, RunConflict, UnknownWorkflow
+from perdure.filtering import filter_of, traffic, workflow_name
 from perdure.handle import Handle
 from perdure.model.records import Status
-from perdure.model.starting import valid_tags
 from perdure.operations import Operations, Pruned, Runs, Start, check_distinct, chosen, joining, prune
 from perdure.options import statuses
 from perdure.queueing import QueueClient
 from perdure.schedules import ScheduleClient
-from perdure.workflow import Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
     from perdure.diagnosis import Explanation
+    from perdure.model.counting import Counts, Traffic
     from perdure.model.durations import Duration
     from perdure.model.records import RunRow
     from perdure.model.retention import Retention
-    from perdure.options import EnqueueOptions, RunOptions
+    from perdure.options import EnqueueOptions, RunFilters, RunOptions
     from perdure.queues import Queue
     from perdure.runtime.worker import Worker
     from perdure.transactional.guests import Connection
     from perdure.waiting import Home
+    from perdure.workflow import Workflow
 
 InputT = TypeVar("InputT")
 R = TypeVar("R")
@@ -300,15 +301,26 @@ class Client(QueueClient, ScheduleClient):
         """
         return await self.get(run_id).why()
 
-    def runs(
+    def runs(  # noqa: PLR0913 - what runs are found by
         self,
         *,
         status: Iterable[Status | str] | Status | str | None = None,
         workflow: Workflow[Any, Any] | str | None = None,
         tags: Mapping[str, str] | None = None,
         codeless: bool | None = None,
+        version: str | None = None,
+        queue: Queue | str | None = None,
+        id_prefix: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        ended_after: datetime | None = None,
+        ended_before: datetime | None = None,
+        error: type[BaseException] | str | None = None,
     ) -> Runs:
-        """Return the runs, newest first: to iterate over, to read by ``page``, or to do something with all of them.
+        """Return the runs, newest first: to iterate over, to read by ``page``, to count, or to do something with all.
+
+        Only those are meant that all of the arguments are true of. Where the end of runs is asked for, those that ended
+        last come first.
 
         Args:
             status: only these statuses ("failed", …).
@@ -316,15 +328,56 @@ class Client(QueueClient, ScheduleClient):
             tags: only runs that have all of these tags.
             codeless: only runs that could go on, but no living worker has their code; or only others. (Pages are
                 short then.)
+            version: only this version of workflows.
+            queue: only this queue; the empty name is the default queue's.
+            id_prefix: only runs whose ids begin so.
+            created_after: only runs created then or later: an aware datetime.
+            created_before: only runs created earlier.
+            ended_after: only runs that ended then or later.
+            ended_before: only runs that ended earlier.
+            error: only runs that failed with, are blocked by or wait for a retry after such an error: the class of an
+                exception, its name ("TimeoutError"), or the code of an error of Perdure's ("drift").
 
         Raises:
-            DefinitionError: no such status; or tags that are none.
+            DefinitionError: what is given means nothing (no such status, a datetime without a zone, …), or can be true
+                of no run, as a range that ends before it begins.
         """
-        name = workflow.name if isinstance(workflow, Workflow) else workflow
-        if name is not None and not isinstance(name, str):
-            raise DefinitionError(f"{name!r} is no workflow and no name of one", advice="give either")
-        wanted = None if tags is None else valid_tags(tags)
-        return Runs(self._ops, statuses(status), name, codeless=codeless, tags=wanted, changed=self._poke)
+        where = filter_of(
+            self._ops.namespace, status=status, workflow=workflow, tags=tags, version=version, queue=queue,
+            id_prefix=id_prefix, created_after=created_after, created_before=created_before, ended_after=ended_after,
+            ended_before=ended_before, error=error,
+        )  # fmt: skip
+        return Runs(self._ops, where, codeless=codeless, changed=self._poke)
+
+    async def counts(self, **where: Unpack[RunFilters]) -> Counts:
+        """Return how many runs there are, by status and by workflow: of all, or as for ``runs``.
+
+        Raises:
+            DefinitionError: as for ``runs``.
+        """
+        return await self.runs(**where).counts()
+
+    async def traffic(
+        self,
+        *,
+        since: datetime,
+        until: datetime | None = None,
+        buckets: int = 60,
+        workflow: Workflow[Any, Any] | str | None = None,
+    ) -> Traffic:
+        """Return what became of runs over time: how many were created and ended, and how long they took.
+
+        Args:
+            since: from when on: an aware datetime.
+            until: until before when; by default now.
+            buckets: in how many parts, 1 to 1000.
+            workflow: only runs of this workflow, or its name.
+
+        Raises:
+            DefinitionError: an argument is wrong, or ``until`` is not after ``since``.
+        """
+        operations = self._ops
+        return await traffic(operations, workflow_name(workflow), since, until, buckets)
 
     async def prune(
         self,
@@ -352,7 +405,7 @@ class Client(QueueClient, ScheduleClient):
             StoreError: the store has failed; what was done stays.
         """
         operations, retention = self._ops, self._retention
-        name = workflow.name if isinstance(workflow, Workflow) else workflow
+        name = workflow_name(workflow)
         if older_than is not None:
             rules = chosen(operations, older_than, statuses(status), name)
         elif retention is None or status is not None or name is not None:

@@ -21,11 +21,12 @@ from perdure.model.records import Event, Kind, Status
 from perdure.model.schedules import OUTCOMES, decode_policy, names, numbers, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perdure.diagnosis import Cause, Explanation, Finding, Holder
     from perdure.diagnosis.doctor import Report
     from perdure.model.condition import Condition, Worker
+    from perdure.model.counting import Counts
     from perdure.model.forking import Lineage
     from perdure.model.history import ChildView, RunView, StepView
     from perdure.model.queues import QueueUsage
@@ -409,6 +410,21 @@ def holder(found: Holder) -> dict[str, Any]:
     }
 
 
+def counts(found: Counts) -> dict[str, Any]:
+    """Return how many runs there are, by status and by workflow."""
+    by_workflow = {name: _numbers(of) for name, of in found.by_workflow.items()}
+    return {
+        "total": found.total,
+        "exact": found.exact,
+        "by_status": _numbers(found.by_status),
+        "by_workflow": by_workflow,
+    }
+
+
+def _numbers(found: Mapping[Status, int]) -> dict[str, int]:
+    return {status.word: found.get(status, 0) for status in Status}
+
+
 def is_open(status: Status) -> bool:
     """Whether a run in this status may still go on by itself."""
     return not status.terminal and status is not Status.BLOCKED
@@ -418,6 +434,7 @@ __all__ = [
     "cause",
     "child",
     "claim",
+    "counts",
     "event",
     "explanation",
     "failure",

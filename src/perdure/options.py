@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, TypedDict
 
 from perdure.errors import DefinitionError
 from perdure.model.durations import seconds
@@ -78,6 +78,32 @@ class RunOptions(TypedDict, total=False):
     run_id: str | None
     deadline: Duration | datetime | None
     retry_failed: bool
+
+
+class RunFilters(TypedDict, total=False):
+    """Which runs ``Engine.runs`` and ``Engine.counts`` are for: those that all of it is true of."""
+
+    status: Iterable[Status | str] | Status | str | None
+    workflow: Workflow[Any, Any] | str | None
+    tags: Mapping[str, str] | None
+    codeless: bool | None
+    version: str | None
+    queue: Queue | str | None
+    id_prefix: str | None
+    created_after: datetime | None
+    created_before: datetime | None
+    ended_after: datetime | None
+    ended_before: datetime | None
+    error: type[BaseException] | str | None
+
+
+class TrafficOptions(TypedDict):
+    """What ``Engine.traffic`` takes."""
+
+    since: datetime
+    until: NotRequired[datetime | None]
+    buckets: NotRequired[int]
+    workflow: NotRequired[Workflow[Any, Any] | str | None]
 
 
 class HowOptions(TypedDict, total=False):
@@ -173,7 +199,9 @@ __all__ = [
     "EnqueueOptions",
     "HereOptions",
     "HowOptions",
+    "RunFilters",
     "RunOptions",
+    "TrafficOptions",
     "check_retention",
     "durable",
     "limits",

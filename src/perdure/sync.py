@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
     from perdure.diagnosis import Explanation
     from perdure.handle import Handle as AsyncHandle
+    from perdure.model.counting import Counts, Traffic
     from perdure.model.durations import Duration
     from perdure.model.history import RunView
     from perdure.model.records import Event, RunRow, Status
     from perdure.operations import Pruned, Tally
     from perdure.operations import Runs as AsyncRuns
-    from perdure.options import EngineOptions, EnqueueOptions, RunOptions
+    from perdure.options import EngineOptions, EnqueueOptions, RunFilters, RunOptions, TrafficOptions
     from perdure.protocols import Fiber
     from perdure.queueing import QueueView
     from perdure.queues import Queue
@@ -410,20 +411,21 @@ class Engine:
 
         return Handle(self._portal.call(get()), self._portal)
 
-    def runs(
-        self,
-        *,
-        status: Iterable[Status | str] | Status | str | None = None,
-        workflow: Workflow[Any, Any] | str | None = None,
-        tags: Mapping[str, str] | None = None,
-        codeless: bool | None = None,
-    ) -> Runs:
+    def runs(self, **where: Unpack[RunFilters]) -> Runs:
         """Return the runs, newest first: to iterate over, or to do something to; see ``perdure.Engine.runs``."""
 
         async def runs() -> AsyncRuns:
-            return self._engine.runs(status=status, workflow=workflow, tags=tags, codeless=codeless)
+            return self._engine.runs(**where)
 
         return Runs(self._portal.call(runs()), self._portal)
+
+    def counts(self, **where: Unpack[RunFilters]) -> Counts:
+        """Return how many runs there are, by status and by workflow; see ``perdure.Engine.counts``."""
+        return self._portal.call(self._engine.counts(**where))
+
+    def traffic(self, **window: Unpack[TrafficOptions]) -> Traffic:
+        """Return what became of runs over time; see ``perdure.Engine.traffic``."""
+        return self._portal.call(self._engine.traffic(**window))
 
     def prune(
         self,
@@ -553,9 +555,17 @@ class Runs:
     def __iter__(self) -> Iterator[RunRow]:
         return self._portal.iterate(aiter(self._runs))
 
-    def page(self, cursor: int | None = None, *, limit: int = 100) -> tuple[list[RunRow], int | None]:
+    def page(self, cursor: str | None = None, *, limit: int = 100) -> tuple[list[RunRow], str | None]:
         """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last."""
         return self._portal.call(self._runs.page(cursor, limit=limit))
+
+    def count(self) -> int:
+        """Return how many there are."""
+        return self._portal.call(self._runs.count())
+
+    def counts(self) -> Counts:
+        """Return how many there are, by status and by workflow."""
+        return self._portal.call(self._runs.counts())
 
     def cancel(self, reason: str = "", *, force: bool = False) -> Tally:
         """Cancel those that have not ended."""

@@ -72,7 +72,7 @@ async def starting(engine: Engine) -> None:
     await engine.run(fulfil, Order("1"), delay="1h")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     async for row in engine.runs(status="failed"):
         assert_type(row, RunRow)
-    assert_type(await engine.runs().page(), tuple[list[RunRow], int | None])
+    assert_type(await engine.runs().page(), tuple[list[RunRow], str | None])
     assert_type(await engine.get("r", tidy).fork("step", run_id="f", keep_keys=True), Handle[int])
     assert_type(await engine.runs(tags={"a": "b"}).resume(), Tally)
     await engine.get("r").fork()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,14 @@ import click
 
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
-from perdure.cli.opening import all_runs, operate
+from perdure.cli.opening import operate
 from perdure.cli.options import namespace, print_json
 from perdure.cli.words import count
-from perdure.errors import PerdureError
+from perdure.clock import SystemClock
+from perdure.errors import DefinitionError, PerdureError
+from perdure.filtering import filter_of
+from perdure.model.durations import micros, to_datetime
 from perdure.model.records import Status
-from perdure.model.starting import valid_tags
 from perdure.operations import Runs
 from perdure.store.protocol import Filter
 
@@ -27,53 +30,64 @@ if TYPE_CHECKING:
     from perdure.store.protocol import Store
 
 
-def status_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--status``."""
-    return click.option(
+workflow_option = click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+
+_FILTERS = (
+    click.option(
         "--status",
         multiple=True,
         type=click.Choice([status.word for status in Status]),
         help="Only runs in this status; may be given several times.",
-    )(command)
-
-
-def workflow_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--workflow``."""
-    return click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")(command)
-
-
-def tag_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--tag``; the command finds it as ``tag``."""
-    return click.option(
+    ),
+    workflow_option,
+    click.option("--version", metavar="VERSION", help="Only runs of this version of workflows."),
+    click.option("--queue", metavar="NAME", help="Only runs of this queue."),
+    click.option(
         "--tag",
         multiple=True,
         metavar="NAME=VALUE",
         help="Only runs with this tag; may be given several times, then they have all of them.",
-    )(command)
+    ),
+    click.option("--id-prefix", metavar="TEXT", help="Only runs whose ids begin so."),
+    click.option("--created-after", metavar="WHEN", help="Only runs created since: 2h (ago), or 2026-05-01T12:00Z."),
+    click.option("--created-before", metavar="WHEN", help="Only runs created earlier than that."),
+    click.option("--ended-after", metavar="WHEN", help="Only runs that have ended since."),
+    click.option("--ended-before", metavar="WHEN", help="Only runs that ended earlier than that."),
+    click.option("--error", metavar="NAME", help="Only runs stopped by it: an exception's class, or an error's code."),
+)
+
+
+_NAMES = (
+    "status", "workflow", "version", "queue", "tag", "id_prefix", "created_after", "created_before", "ended_after",
+    "ended_before", "error",
+)  # fmt: skip
+
+
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what runs are chosen by; the command finds it as ``where``, a filter."""
+
+    @wraps(command)
+    def with_filter(*args: Any, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in _NAMES}
+        return command(*args, where=chosen(**given), **options)
+
+    with_options: Callable[..., Any] = with_filter
+    for option in reversed(_FILTERS):
+        with_options = option(with_options)
+    return with_options
 
 
 def many_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what makes a command for one run one for many: ``--status``, ``--workflow``, ``--tag`` and ``--yes``.
-
-    The command finds the first three as ``where``, a filter.
-    """
-
-    @wraps(command)
-    def with_filter(
-        *args: Any, status: tuple[str, ...], workflow: str | None, tag: tuple[str, ...], **options: Any
-    ) -> Any:
-        return command(*args, where=chosen(status, workflow, tag), **options)
-
-    yes = click.option("--yes", is_flag=True, help="Do it to many runs without asking.")
-    return status_option(workflow_option(tag_option(yes(with_filter))))
+    """Add what makes a command for one run one for many: what runs are chosen by, and ``--yes``."""
+    return filter_options(click.option("--yes", is_flag=True, help="Do it to many runs without asking.")(command))
 
 
-def chosen(status: tuple[str, ...], workflow: str | None, tag: tuple[str, ...]) -> Filter:
+def chosen(*, status: tuple[str, ...], tag: tuple[str, ...], **given: Any) -> Filter:
     """Return the filter that options stand for.
 
     Raises:
         UsageError: a tag has no value.
-        DefinitionError: a tag is none.
+        DefinitionError: an option means nothing, or can be true of no run.
     """
     pairs: dict[str, str] = {}
     for one in tag:
@@ -81,8 +95,23 @@ def chosen(status: tuple[str, ...], workflow: str | None, tag: tuple[str, ...]) 
         if not is_one:
             raise click.UsageError(f"--tag {one}: write --tag NAME=VALUE")
         pairs[name] = value
-    statuses = tuple(Status[word.upper()] for word in status) or None
-    return Filter(statuses, workflow, namespace(), tags=tuple(valid_tags(pairs).items()))
+    now = SystemClock().now()
+    for name in ("created_after", "created_before", "ended_after", "ended_before"):
+        if given[name] is not None:
+            given[name] = _instant(f"--{name.replace('_', '-')}", given[name], now)
+    return filter_of(namespace(), status=status or None, tags=pairs or None, **given)
+
+
+def _instant(option: str, text: str, now: int) -> datetime:
+    """An instant as people write it: how long ago, or as in ISO 8601."""
+    try:
+        return to_datetime(now - micros(text))
+    except DefinitionError:
+        pass
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"{option} {text}: write how long ago (90s, 2h, 7d), or 2026-05-01T12:00Z") from None
 
 
 def is_one(run: str | None, where: Filter) -> bool:
@@ -92,7 +121,7 @@ def is_one(run: str | None, where: Filter) -> bool:
         UsageError: neither is asked for, or both.
     """
     if (run is not None) == (where != Filter(namespace=namespace())):
-        raise click.UsageError("name a run, or say which ones with --status, --workflow or --tag")
+        raise click.UsageError("name a run, or say which ones with --status, --workflow, --tag or others: see --help")
     return run is not None
 
 
@@ -118,11 +147,10 @@ def do_to_many(
         as_json: whether to tell it as JSON.
     """
     statuses = tuple(sorted(among if where.status is None else among.intersection(where.status)))
-    number = sum(1 for _ in all_runs(store, replace(where, status=statuses, limit=500)))
+    number = sum(one.number for one in store.count_runs(replace(where, status=statuses)))
     if number and not yes and not agreed(f"{verb} {count(number, 'run')}"):
         return Exit.NO
-    tags = dict(where.tags)
-    tally = operate(store, lambda operations: act(Runs(operations, statuses, where.workflow, tags=tags)))
+    tally = operate(store, lambda operations: act(Runs(operations, replace(where, status=statuses))))
     if as_json:
         failures = {run_id: _described(error) for run_id, error in tally.failures.items()}
         print_json({"done": tally.done, "unchanged": tally.unchanged, "failures": failures})
@@ -150,4 +178,4 @@ def _described(error: Exception) -> dict[str, str]:
     return {"code": code, "message": str(error)}
 
 
-__all__ = ["agreed", "chosen", "do_to_many", "is_one", "many_options", "status_option", "tag_option", "workflow_option"]
+__all__ = ["agreed", "chosen", "do_to_many", "filter_options", "is_one", "many_options", "workflow_option"]

@@ -114,7 +114,7 @@ def pages(store: Store, where: Filter) -> Iterator[list[RunRow]]:
     """Iterate over pages of runs, newest first."""
     while page := store.list_runs(where):
         yield page
-        where = replace(where, after=page[-1].run_key)
+        where = replace(where, after=where.place(page[-1]))
 
 
 def live_workers(store: Store) -> dict[int, WorkerRow]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from perdure.errors import DefinitionError
+from perdure.model.counting import Counted, counts
+from perdure.model.places import cursor_of, place_at
 from perdure.model.records import Status
 from perdure.operations.bulk import Tally, do_to
 from perdure.operations.coding import codeless
@@ -11,14 +15,16 @@ from perdure.operations.forking import fork, lineage_of
 from perdure.operations.signalling import send
 from perdure.signals import message
 from perdure.store.controlling import RESUMABLE
-from perdure.store.protocol import Filter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from perdure.model.counting import Counts
+    from perdure.model.places import Place
     from perdure.model.records import Message, RunRow
     from perdure.operations.verbs import Operations
     from perdure.signals import Signal
+    from perdure.store.protocol import Filter
 
 CANCELLABLE = frozenset(status for status in Status if not status.terminal)
 
@@ -32,32 +38,55 @@ class Runs:
     def __init__(
         self,
         operations: Operations,
-        status: Sequence[Status] | None,
-        workflow: str | None,
+        where: Filter,
         *,
         codeless: bool | None = None,
-        tags: Mapping[str, str] | None = None,
         changed: Callable[[], object] | None = None,
     ) -> None:
         self._operations = operations
         self._codeless = codeless
-        self._status = None if status is None else tuple(status)
-        self._workflow = workflow
-        self._tags = tuple(({} if tags is None else tags).items())
+        self._where = where
         self._changed = changed
 
     async def __aiter__(self) -> AsyncIterator[RunRow]:
-        cursor: int | None = None
+        after: Place | None = None
         while True:
-            rows, cursor = await self.page(cursor)
+            rows, after = await self._page(self._where.status, after, 100)
             for row in rows:
                 yield row
-            if cursor is None:
+            if after is None:
                 return
 
-    async def page(self, cursor: int | None = None, *, limit: int = 100) -> tuple[list[RunRow], int | None]:
-        """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last."""
-        return await self._page(self._status, cursor, limit)
+    async def page(self, cursor: str | None = None, *, limit: int = 100) -> tuple[list[RunRow], str | None]:
+        """Return up to ``limit`` runs after ``cursor``, and the cursor of the next page; None if this is the last.
+
+        A cursor stays valid whatever happens to runs: what is created meanwhile comes before it, and shifts nothing. It
+        is of letters, digits and a hyphen, so that it can be put into a URL as it is.
+
+        Raises:
+            DefinitionError: no such cursor, or one of a list in another order; or the limit is no number from 1.
+        """
+        by_end = self._where.by_end
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise DefinitionError(f"limit is a whole number from 1, not {limit!r}")
+        after = None if cursor is None else place_at(cursor, by_end=by_end)
+        rows, following = await self._page(self._where.status, after, limit)
+        return rows, None if following is None else cursor_of(following, by_end=by_end)
+
+    async def count(self) -> int:
+        """Return how many there are: all of them are counted, see ``counts``."""
+        return (await self.counts()).total
+
+    async def counts(self) -> Counts:
+        """Return how many there are, by status and by workflow.
+
+        Runs chosen by status, workflow, version, queue and time are counted in an index; for others, and for
+        ``codeless``, each is looked at.
+        """
+        operations, store = self._operations, self._operations.store
+        if self._codeless is None:
+            return counts(await operations.call(lambda: store.count_runs(self._where)))
+        return counts([Counted(row.workflow, row.status, 1) async for row in self])
 
     async def cancel(self, reason: str = "", *, force: bool = False) -> Tally:
         """Cancel those that have not ended; see ``Handle.cancel``.
@@ -151,26 +180,27 @@ class Runs:
         return await self._all(frozenset(Status), act)
 
     async def _all(self, among: frozenset[Status], act: Callable[[RunRow], Awaitable[bool]]) -> Tally:
-        given = among if self._status is None else among.intersection(self._status)
+        wanted = self._where.status
+        given = among if wanted is None else among.intersection(wanted)
         status = None if given == frozenset(Status) else tuple(sorted(given))
         tally = Tally()
-        cursor: int | None = None
+        after: Place | None = None
         while True:
-            rows, cursor = await self._page(status, cursor, 100)
+            rows, after = await self._page(status, after, 100)
             await do_to(rows, act, tally)
             if self._changed is not None:
                 self._changed()
-            if cursor is None:
+            if after is None:
                 return tally
 
     async def _page(
-        self, status: tuple[Status, ...] | None, cursor: int | None, limit: int
-    ) -> tuple[list[RunRow], int | None]:
+        self, status: tuple[Status, ...] | None, after: Place | None, limit: int
+    ) -> tuple[list[RunRow], Place | None]:
         operations = self._operations
         store = operations.store
-        where = Filter(status, self._workflow, operations.namespace, cursor, limit, tags=self._tags)
+        where = replace(self._where, status=status, after=after, limit=limit)
         rows = await operations.call(lambda: store.list_runs(where))
-        following = rows[-1].run_key if len(rows) == limit else None
+        following = where.place(rows[-1]) if len(rows) == limit else None
         if self._codeless is not None:
             without = await operations.call(lambda: codeless(store, rows))
             rows = [row for row in rows if (row.run_key in without) is self._codeless]

@@ -11,10 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from perdure.model.places import place_of
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from perdure.model.counting import Counted, Sampled
     from perdure.model.forking import Fork
+    from perdure.model.places import Place
     from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
@@ -75,17 +79,41 @@ class Outlook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which runs ``list_runs`` gives; None means any. ``after`` is the cursor: run_key of the last row seen."""
+    """Which runs ``list_runs`` gives, and ``count_runs`` counts: those that all of it is true of; None means any.
+
+    Instants are in µs; ranges are with their beginning and without their end. Where the end of runs is asked for, only
+    such are found that have ended, and lists are in the order in which they did.
+    """
 
     status: tuple[Status, ...] | None = None
     workflow: str | None = None
     namespace: str = ""
-    after: int | None = None
+    after: Place | None = None
+    """Only what comes after this in the list: the ``place`` of the last row seen."""
     limit: int = 100
     parent: int | None = None
     """Only the children of this run."""
     tags: tuple[tuple[str, str], ...] = ()
     """Only runs that have all of these tags: names and values."""
+    version: str | None = None
+    queue: str | None = None
+    id_prefix: str = ""
+    """Only runs whose ids begin so."""
+    created_after: int | None = None
+    created_before: int | None = None
+    ended_after: int | None = None
+    ended_before: int | None = None
+    error: str | None = None
+    """Only runs that have failed, are blocked or wait for a retry, and whose reason begins with this one word."""
+
+    @property
+    def by_end(self) -> bool:
+        """Whether lists are in the order in which runs ended, latest first; else in that in which they were created."""
+        return self.ended_after is not None or self.ended_before is not None
+
+    def place(self, row: RunRow) -> Place:
+        """Return where a run is in such a list."""
+        return place_of(row, by_end=self.by_end)
 
 
 class Joined(Protocol):
@@ -500,7 +528,17 @@ class Store(Protocol):
         ...
 
     def list_runs(self, where: Filter) -> list[RunRow]:
-        """Newest first; page by the last row's key."""
+        """Newest first, or latest ended first (see ``Filter``); page by the last row's place."""
+        ...
+
+    def count_runs(self, where: Filter) -> list[Counted]:
+        """How many runs there are, by workflow and status; ``limit`` and ``after`` do not matter."""
+        ...
+
+    def traffic(
+        self, since: int, until: int, buckets: int, *, workflow: str | None = None, namespace: str = ""
+    ) -> list[Sampled]:
+        """What became of the runs of a namespace over time (µs), in buckets as by ``model.counting.edges``."""
         ...
 
     def list_namespaces(self) -> list[str]:

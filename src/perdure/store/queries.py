@@ -1,6 +1,7 @@
 """Named queries: the SQL of a store lives in ``.sql`` files, and code asks for it by name.
 
-A file holds any number of queries, each under two lines: ``-- name: claim_runs`` and one that says what it does.
+A file holds any number of queries, each under two lines: ``-- name: claim_runs`` and one that says what it does. What
+several of them have in common is a part, under ``-- part: narrowed`` likewise: it takes the place of ``{narrowed}``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-_NAME = re.compile(r"^-- name: (\w+)\n(-- .+\n)", re.MULTILINE)
+_NAME = re.compile(r"^-- (name|part): (\w+)\n(-- .+\n)", re.MULTILINE)
 
 
 def parse_queries(text: str) -> dict[str, str]:
@@ -22,11 +23,17 @@ def parse_queries(text: str) -> dict[str, str]:
     """
     marks = list(_NAME.finditer(text))
     found: dict[str, str] = {}
+    parts: dict[str, str] = {}
     for mark, following in zip(marks, [*marks[1:], None], strict=True):
-        name = mark[1]
-        if name in found:
+        name = mark[2]
+        if name in found or name in parts:
             raise ValueError(f"two queries are named {name!r}")
-        found[name] = text[mark.end() : following.start() if following else len(text)].strip().removesuffix(";")
+        said = text[mark.end() : following.start() if following else len(text)].strip().removesuffix(";")
+        (found if mark[1] == "name" else parts)[name] = said
+    # A part may hold others that come before it.
+    for name, part in reversed(parts.items()):
+        for query, said in found.items():
+            found[query] = said.replace(f"{{{name}}}", part)
     return found
 
 

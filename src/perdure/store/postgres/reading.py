@@ -9,16 +9,13 @@ from perdure.store import queueing, rows
 from perdure.store.creating import URGENT
 from perdure.store.postgres import queues
 from perdure.store.postgres.arrays import bigints
-from perdure.store.postgres.tags import list_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import Event, RunRow
     from perdure.store.postgres.session import Session
-    from perdure.store.protocol import Filter, Outlook
-
-_TOP = 2**63 - 1
+    from perdure.store.protocol import Outlook
 
 
 def held(session: Session, worker_key: int) -> dict[int, int]:
@@ -57,33 +54,6 @@ def get_run(session: Session, run_id: str, namespace: str) -> RunRow | None:
 def read_events(session: Session, run_key: int, after: int, limit: int) -> list[Event]:
     """A page of a run's log."""
     return rows.events(session.fetch("read_events", run_key, after, limit))
-
-
-def list_runs(session: Session, where: Filter) -> list[RunRow]:
-    """A page of runs, newest first: each status or route by its own index, and the pages merged."""
-    below = _TOP if where.after is None else where.after
-    common = (below, where.namespace, where.limit)
-    routes: list[int] | None = None
-    if where.workflow is not None:
-        routes = [route for (route,) in session.fetch("list_routes", where.namespace, where.workflow)]
-    pages: list[rows.Row] = []
-    if where.parent is not None and not where.tags:
-        statuses = None if where.status is None else bigints([int(status) for status in where.status])
-        among = None if routes is None else bigints(routes)
-        pages += session.fetch("list_children", *common, where.parent, statuses, among)
-    elif where.tags:
-        pages += list_tagged(session, where, below, routes)
-    elif where.status is not None:
-        listed = None if routes is None else bigints(routes)
-        for status in dict.fromkeys(where.status):
-            pages += session.fetch("list_runs_of_status", *common, int(status), listed)
-    else:  # through the routes of the namespace, so that no row of another one is read
-        if routes is None:
-            routes = [route for (route,) in session.fetch("list_routes", where.namespace, None)]
-        newest = session.fetch("keys_of_routes", bigints(routes), below, where.limit)
-        pages += session.fetch("get_runs", bigints([key for (key,) in newest]))
-    pages.sort(key=lambda row: row[0], reverse=True)
-    return [rows.run_row(row) for row in pages[: where.limit]]
 
 
 def list_namespaces(session: Session) -> list[str]:

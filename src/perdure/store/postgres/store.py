@@ -17,6 +17,7 @@ from perdure.store.postgres import (
     forking,
     inbox,
     keys,
+    listing,
     purging,
     reading,
     reclaim,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from perdure.model.clock import Clock
+    from perdure.model.counting import Counted, Sampled
     from perdure.model.forking import Fork
     from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
@@ -502,8 +504,18 @@ class PostgresStore:
         return self._reader.read(lambda session: reading.read_events(session, run_key, after, limit))
 
     def list_runs(self, where: Filter) -> list[RunRow]:
-        """Newest first; page by the last row's key."""
-        return self._reader.read(lambda session: reading.list_runs(session, where))
+        """Newest first, or latest ended first; page by the last row's place."""
+        return self._reader.read(lambda session: listing.list_runs(session, where))
+
+    def count_runs(self, where: Filter) -> list[Counted]:
+        """How many runs there are, by workflow and status."""
+        return self._reader.read(lambda session: listing.count_runs(session, where))
+
+    def traffic(
+        self, since: int, until: int, buckets: int, *, workflow: str | None = None, namespace: str = ""
+    ) -> list[Sampled]:
+        """What became of the runs of a namespace over time (µs), in buckets."""
+        return self._reader.read(lambda session: listing.traffic(session, since, until, buckets, workflow, namespace))
 
     def list_namespaces(self) -> list[str]:
         """The namespaces that any run, schedule or worker was ever in, by name."""

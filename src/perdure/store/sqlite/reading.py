@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import nlargest
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from perdure.model.records import FORMAT
@@ -12,7 +10,6 @@ from perdure.store.creating import URGENT
 from perdure.store.sqlite import queues
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.sql import QUERIES
-from perdure.store.sqlite.tags import list_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +17,8 @@ if TYPE_CHECKING:
     import apsw
 
     from perdure.model.records import Event, RunRow
-    from perdure.store.protocol import Filter, Outlook
+    from perdure.store.protocol import Outlook
     from perdure.store.sqlite.connection import Reader
-
-_TOP = 2**63 - 1
 
 
 def version(reader: Reader, cursor: apsw.Cursor) -> tuple[int, int]:
@@ -70,35 +65,6 @@ def get_run(cursor: apsw.Cursor, run_id: str, namespace: str) -> RunRow | None:
 def read_events(cursor: apsw.Cursor, run_key: int, after: int, limit: int) -> list[Event]:
     """A page of a run's log."""
     return rows.events(fetch(cursor, QUERIES["read_events"], (run_key, after, limit)))
-
-
-def list_runs(cursor: apsw.Cursor, where: Filter) -> list[RunRow]:
-    """A page of runs, newest first: each status or route by its own index, and the pages merged."""
-    below = _TOP if where.after is None else where.after
-    common = (below, where.namespace, where.limit)
-    routes: list[int] | None = None
-    if where.workflow is not None:
-        found = fetch(cursor, QUERIES["list_routes"], (where.namespace, where.workflow))
-        routes = [route for (route,) in found]
-    pages: list[rows.Row] = []
-    if where.parent is not None and not where.tags:
-        statuses = None if where.status is None else json_list(map(int, where.status))
-        among = None if routes is None else json_list(routes)
-        pages += fetch(cursor, QUERIES["list_children"], (*common, where.parent, statuses, among))
-    elif where.tags:
-        pages += list_tagged(cursor, where, below, routes)
-    elif where.status is not None:
-        listed = None if routes is None else json_list(routes)
-        for status in dict.fromkeys(where.status):
-            pages += fetch(cursor, QUERIES["list_runs_of_status"], (*common, int(status), listed))
-    else:  # through the routes of the namespace, so that no row of another one is read
-        if routes is None:
-            routes = [route for (route,) in fetch(cursor, QUERIES["list_routes"], (where.namespace, None))]
-        keys = chain.from_iterable(fetch(cursor, QUERIES["keys_of_route"], (one, below, where.limit)) for one in routes)
-        newest = nlargest(where.limit, (key for (key,) in keys))
-        pages += fetch(cursor, QUERIES["get_runs"], (json_list(newest),))
-    pages.sort(key=lambda row: row[0], reverse=True)
-    return [rows.run_row(row) for row in pages[: where.limit]]
 
 
 def list_namespaces(cursor: apsw.Cursor) -> list[str]:

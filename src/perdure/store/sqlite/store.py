@@ -18,6 +18,7 @@ from perdure.store.sqlite import (
     guard,
     inbox,
     keys,
+    listing,
     purging,
     reading,
     reclaim,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from perdure.model.clock import Clock
+    from perdure.model.counting import Counted, Sampled
     from perdure.model.forking import Fork
     from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
@@ -480,9 +482,21 @@ class SqliteStore:
             return reading.read_events(cursor, run_key, after, limit)
 
     def list_runs(self, where: Filter) -> list[RunRow]:
-        """Newest first; page by the last row's key."""
+        """Newest first, or latest ended first; page by the last row's place."""
         with self._reader as cursor:
-            return reading.list_runs(cursor, where)
+            return listing.list_runs(cursor, where)
+
+    def count_runs(self, where: Filter) -> list[Counted]:
+        """How many runs there are, by workflow and status."""
+        with self._reader as cursor:
+            return listing.count_runs(cursor, where)
+
+    def traffic(
+        self, since: int, until: int, buckets: int, *, workflow: str | None = None, namespace: str = ""
+    ) -> list[Sampled]:
+        """What became of the runs of a namespace over time (µs), in buckets."""
+        with self._reader as cursor:
+            return listing.traffic(cursor, since, until, buckets, workflow, namespace)
 
     def list_namespaces(self) -> list[str]:
         """The namespaces that any run, schedule or worker was ever in, by name."""

@@ -154,9 +154,9 @@ class Bench:
 
     def check_folds(self) -> None:
         """Every log is whole, and every row is the fold of its log."""
-        after: int | None = None
-        while rows := self.store.list_runs(Filter(after=after)):
-            after = rows[-1].run_key
+        where = Filter()
+        while rows := self.store.list_runs(where):
+            where = replace(where, after=where.place(rows[-1]))
             for row in rows:
                 log = self.log(row.run_key)
                 check(row.uid, log, run_id=row.run_id)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -142,10 +143,10 @@ def children_are_listed_newest_first_in_pages(bench: Bench) -> None:
     parent.commit(parent.steps(children=[child(bench, parent, f"child-{number}") for number in range(7)]))
     other.commit(other.steps(children=[child(bench, other, "foreign", workflow="other")]))
     found: list[str] = []
-    after = None
-    while page := bench.store.list_runs(Filter(parent=parent.key, after=after, limit=3)):
+    where = Filter(parent=parent.key, limit=3)
+    while page := bench.store.list_runs(where):
         found += [row.run_id for row in page]
-        after = page[-1].run_key
+        where = replace(where, after=where.place(page[-1]))
     assert found == [f"child-{number}" for number in reversed(range(7))]
     first = bench.store.get_run("child-0")
     assert first is not None

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from perdure.model.records import Status
 from perdure.store.protocol import Filter
 from perdure.testing.store_suite.bench import Bench, case, soon
@@ -23,11 +25,11 @@ def runs_are_read_by_key_in_the_order_asked_for(bench: Bench) -> None:
 def lists_are_paged_newest_first(bench: Bench) -> None:
     made = [created.row for created in bench.create_many(25)]
     found = []
-    after = None
-    while page := bench.store.list_runs(Filter(after=after, limit=10)):
+    where = Filter(limit=10)
+    while page := bench.store.list_runs(where):
         assert len(page) <= 10
         found += page
-        after = page[-1].run_key
+        where = replace(where, after=where.place(page[-1]))
     assert found == made[::-1]
 
 
@@ -36,7 +38,7 @@ def a_run_that_comes_in_while_paging_shifts_nothing(bench: Bench) -> None:
     bench.create_many(4)
     first = bench.store.list_runs(Filter(limit=2))
     bench.create("late")
-    second = bench.store.list_runs(Filter(limit=2, after=first[-1].run_key))
+    second = bench.store.list_runs(Filter(limit=2, after=Filter().place(first[-1])))
     assert [row.run_id for row in first + second] == ["run-3", "run-2", "run-1", "run-0"]
 
 
@@ -61,7 +63,7 @@ def lists_are_filtered(bench: Bench) -> None:
     assert listed(Filter(namespace="n")) == "d"
     assert listed(Filter(workflow="greet")) == "feca"
     assert listed(Filter(workflow="greet", limit=2)) == "fe"
-    newest = bench.store.list_runs(Filter(limit=1))[0].run_key
+    newest = Filter().place(bench.store.list_runs(Filter(limit=1))[0])
     assert listed(Filter(workflow="greet", limit=2, after=newest)) == "ec"
     assert listed(Filter(workflow="never")) == ""
     assert listed(Filter(status=(Status.PENDING,))) == "ecb"

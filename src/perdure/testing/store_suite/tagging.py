@@ -8,8 +8,8 @@ from typing import Any
 
 from perdure.model.payloads import note
 from perdure.model.records import Status
+from perdure.store.listing import FEW
 from perdure.store.protocol import Filter
-from perdure.store.rarity import ENOUGH
 from perdure.testing.store_suite.bench import Bench, case
 
 
@@ -60,13 +60,13 @@ def tags_go_with_every_other_filter(bench: Bench) -> None:
     assert _listed(bench, red, status=()) == ""
     assert _listed(bench, red, parent=row.run_key) == "f"
     assert _listed(bench, red, limit=2) == "fd"
-    assert _listed(bench, red, after=row.run_key) == "ba"
+    assert _listed(bench, red, after=Filter().place(row)) == "ba"
 
 
 @case
 def what_many_runs_are_tagged_with_is_found_just_the_same(bench: Bench) -> None:
     common = {"env": "prod"}
-    many = [bench.new(f"-{number}", meta=note(tags=common)) for number in range(ENOUGH)]
+    many = [bench.new(f"-{number}", meta=note(tags=common)) for number in range(FEW)]
     _tagged(bench, "a", {**common, "customer": "42"})
     bench.store.create_runs(many)
     _tagged(bench, "b", {**common, "customer": "42"})
@@ -79,9 +79,9 @@ def what_many_runs_are_tagged_with_is_found_just_the_same(bench: Bench) -> None:
     assert _listed(bench, env, status=(Status.FAILED, Status.CANCELLED)) == "a"
     assert _listed(bench, env, status=(Status.FAILED,), workflow="greet") == "a"
     assert _listed(bench, env, status=(Status.FAILED,), workflow="other") == ""
-    assert _listed(bench, env, status=(Status.FAILED,), after=row.run_key) == ""
+    assert _listed(bench, env, status=(Status.FAILED,), after=Filter().place(row)) == ""
     assert _listed(bench, env, ("customer", "4"), status=(Status.FAILED,)) == ""
-    assert len(bench.store.list_runs(Filter(tags=(env,), limit=5000))) == ENOUGH + 2
+    assert len(bench.store.list_runs(Filter(tags=(env,), limit=5000))) == FEW + 2
 
 
 @case

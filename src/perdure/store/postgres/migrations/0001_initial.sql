@@ -83,6 +83,9 @@ CREATE TABLE {schema}.runs (
   created_at  bigint   NOT NULL,
   started_at  bigint,                        -- of its first claim
   ended_at    bigint,
+  -- The first word of what has failed (9), blocked (7) or put off (5) it: an exception's name, or an error's code.
+  error       text COLLATE "C" GENERATED ALWAYS AS (
+    CASE WHEN status IN (5, 7, 9) THEN split_part(split_part(left(reason, 200), ':', 1), ' ', 1) END) STORED,
   UNIQUE (namespace, run_id)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX runs_ready   ON {schema}.runs (route, rank, run_key) WHERE rank IS NOT NULL AND refused IS NULL;
@@ -91,11 +94,12 @@ CREATE INDEX runs_refused ON {schema}.runs (route, refused, rank, run_key)
 CREATE INDEX runs_suspect ON {schema}.runs (route, rank, run_key) WHERE rank IS NOT NULL AND crashes >= 2;
 CREATE INDEX runs_due     ON {schema}.runs (route, wake_at)       WHERE wake_at IS NOT NULL AND rank IS NULL;
 CREATE INDEX runs_held    ON {schema}.runs (worker_key, run_key)  WHERE worker_key IS NOT NULL;
-CREATE INDEX runs_listed  ON {schema}.runs (status, run_key);
-CREATE INDEX runs_routed  ON {schema}.runs (route, run_key);
-CREATE INDEX runs_child   ON {schema}.runs (parent_key, run_key)  WHERE parent_key IS NOT NULL;
+CREATE INDEX runs_listed  ON {schema}.runs (route, status, created_at, run_key);
+CREATE INDEX runs_error   ON {schema}.runs (route, error, created_at, run_key) WHERE error IS NOT NULL;
+CREATE INDEX runs_child   ON {schema}.runs (parent_key, created_at, run_key) WHERE parent_key IS NOT NULL;
 CREATE INDEX runs_overdue ON {schema}.runs (deadline_at)          WHERE deadline_at IS NOT NULL AND ended_at IS NULL;
-CREATE INDEX runs_ended   ON {schema}.runs (route, status, ended_at, run_key) WHERE ended_at IS NOT NULL;
+-- With what the latencies of runs are told by.
+CREATE INDEX runs_ended   ON {schema}.runs (route, status, ended_at, run_key) INCLUDE (created_at, started_at) WHERE ended_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_idem ON {schema}.runs (namespace, idem)  WHERE idem IS NOT NULL;
 
 -- Runs that were purged, so that their ids and idempotency keys are not used again. Whatever else is left of one is found by

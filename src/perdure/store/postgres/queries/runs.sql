@@ -84,28 +84,6 @@ SELECT * FROM {schema}.run_rows WHERE namespace = $1 AND run_id = $2;
 -- Runs by their keys.
 SELECT * FROM {schema}.run_rows WHERE run_key = ANY ($1::bigint[]);
 
--- name: list_runs_of_status
--- Runs of a namespace with one status, newest first, below the cursor: by key (hence IS TRUE), since an index by name would
--- sort; of some routes if any are given.
-SELECT * FROM {schema}.run_rows
-WHERE status = $4 AND run_key < $1 AND (namespace = $2) IS TRUE
-  AND ($5::bigint[] IS NULL OR (route = ANY ($5::bigint[])) IS TRUE)
-ORDER BY run_key DESC LIMIT $3;
-
--- name: keys_of_routes
--- The keys of runs of some routes, with any status, newest first, so that no row is read that other routes have newer ones than.
-SELECT one.run_key FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
-  SELECT r.run_key FROM {schema}.runs r WHERE r.route = k.route AND r.run_key < $2 ORDER BY r.run_key DESC LIMIT $3) one
-ORDER BY one.run_key DESC LIMIT $3;
-
--- name: list_children
--- The same of one parent; of some statuses or routes if any are given.
-SELECT * FROM {schema}.run_rows
-WHERE parent_key = $4 AND run_key < $1 AND (namespace = $2) IS TRUE
-  AND ($5::bigint[] IS NULL OR (status = ANY ($5::bigint[])) IS TRUE)
-  AND ($6::bigint[] IS NULL OR (route = ANY ($6::bigint[])) IS TRUE)
-ORDER BY run_key DESC LIMIT $3;
-
 -- name: find_parent
 -- The parent of a run, and what the run is called there.
 SELECT parent_key, run_id FROM {schema}.runs WHERE run_key = $1 AND parent_key IS NOT NULL;
@@ -113,10 +91,6 @@ SELECT parent_key, run_id FROM {schema}.runs WHERE run_key = $1 AND parent_key I
 -- name: rename_run
 -- Give a run another id; parent and idempotency key go with the old one.
 UPDATE {schema}.runs SET run_id = $2, idem = NULL, parent_key = NULL WHERE run_key = $1;
-
--- name: list_routes
--- The routes of a namespace, or of one workflow in it.
-SELECT route FROM {schema}.routes WHERE namespace = $1 AND ($2::text IS NULL OR workflow = $2);
 
 -- name: list_namespaces
 -- The namespaces that any run, schedule or worker was ever in.

@@ -1,6 +1,8 @@
 -- name: count_of_status
 -- How many runs have a status, counted up to a bound.
-SELECT count(*) FROM (SELECT FROM {schema}.runs WHERE status = $1 LIMIT $2) r;
+SELECT count(*) FROM (
+  SELECT FROM {schema}.routes t CROSS JOIN LATERAL (
+    SELECT FROM {schema}.runs r WHERE r.route = t.route AND r.status = $1 LIMIT $2) r LIMIT $2) r;
 
 -- name: list_routes_known
 -- Routes, as many as are looked at.
@@ -26,7 +28,9 @@ SELECT count(*) FROM (SELECT FROM {schema}.runs WHERE route = $1 AND rank IS NUL
 
 -- name: latest_blocked
 -- The latest blocked runs.
-SELECT run_key FROM {schema}.runs WHERE status = 7 ORDER BY run_key DESC LIMIT $1;
+SELECT r.run_key FROM {schema}.routes t CROSS JOIN LATERAL (
+  SELECT o.run_key FROM {schema}.runs o WHERE o.route = t.route AND o.status = 7 ORDER BY o.created_at DESC LIMIT $1) r
+ORDER BY r.run_key DESC LIMIT $1;
 
 -- name: suspects_of_route
 -- Claimable runs of a route whose workers have died twice or more in a row.
@@ -35,7 +39,9 @@ ORDER BY rank, run_key LIMIT $2;
 
 -- name: longest_of_status
 -- Of so many runs of a status, the one with the longest log.
-SELECT run_id, seq FROM (SELECT run_id, seq FROM {schema}.runs WHERE status = $1 ORDER BY run_key DESC LIMIT $2) r
+SELECT run_id, seq FROM (
+  SELECT o.run_id, o.seq FROM {schema}.routes t CROSS JOIN LATERAL (
+    SELECT i.run_id, i.seq FROM {schema}.runs i WHERE i.route = t.route AND i.status = $1 LIMIT $2) o LIMIT $2) r
 ORDER BY seq DESC LIMIT 1;
 
 -- name: most_unread

@@ -76,6 +76,10 @@ CREATE TABLE runs (
   created_at  INTEGER NOT NULL,
   started_at  INTEGER,                      -- of its first claim
   ended_at    INTEGER,
+  -- The first word of what has failed (9), blocked (7) or put off (5) it: an exception's name, or an error's code.
+  error       TEXT AS (CASE WHEN status IN (5, 7, 9)
+                            THEN substr(reason, 1, min(instr(substr(reason, 1, 200) || ':', ':'),
+                                                       instr(substr(reason, 1, 200) || ' ', ' ')) - 1) END),
   UNIQUE (namespace, run_id)
 ) STRICT;
 CREATE INDEX runs_ready   ON runs (route, rank, run_key) WHERE rank IS NOT NULL AND refused IS NULL;
@@ -88,11 +92,12 @@ CREATE INDEX runs_parted  ON runs (route, partition, rank, run_key)
   WHERE rank IS NOT NULL AND refused IS NULL AND partition IS NOT NULL;
 -- With what the limits of queues are counted by.
 CREATE INDEX runs_held    ON runs (worker_key, run_key, route, partition) WHERE worker_key IS NOT NULL;
-CREATE INDEX runs_listed  ON runs (status, run_key);
-CREATE INDEX runs_routed  ON runs (route, run_key);
-CREATE INDEX runs_child   ON runs (parent_key)           WHERE parent_key IS NOT NULL;
+CREATE INDEX runs_listed  ON runs (route, status, created_at);
+CREATE INDEX runs_error   ON runs (route, error, created_at) WHERE error IS NOT NULL;
+CREATE INDEX runs_child   ON runs (parent_key, created_at) WHERE parent_key IS NOT NULL;
 CREATE INDEX runs_overdue ON runs (deadline_at)          WHERE deadline_at IS NOT NULL AND ended_at IS NULL;
-CREATE INDEX runs_ended   ON runs (route, status, ended_at) WHERE ended_at IS NOT NULL;
+-- With what the latencies of runs are told by.
+CREATE INDEX runs_ended   ON runs (route, status, ended_at, run_key, created_at, started_at) WHERE ended_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_idem ON runs (namespace, idem)  WHERE idem IS NOT NULL;
 
 -- Runs that were purged, so that their ids and idempotency keys are not used again. Whatever else is left of one is found by

@@ -77,3 +77,7 @@ SELECT value FROM store_info WHERE name = 'id';
 -- name: quick_check
 -- What is damaged in the file; one row that says "ok" if nothing is.
 PRAGMA quick_check(20);
+
+-- name: begin_reading
+-- See one state of the database in several statements.
+BEGIN DEFERRED;

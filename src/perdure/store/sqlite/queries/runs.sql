@@ -54,25 +54,6 @@ SELECT * FROM run_rows WHERE namespace = ?1 AND run_id = ?2;
 -- Runs by their keys (a JSON list).
 SELECT r.* FROM json_each(?1) j CROSS JOIN run_rows r ON r.run_key = j.value;
 
--- name: list_runs_of_status
--- Runs of a namespace with one status, newest first, below the cursor; of some routes (a JSON list) if any are given.
-SELECT * FROM run_rows
-WHERE status = ?4 AND run_key < ?1 AND +namespace = ?2
-  AND (?5 IS NULL OR route IN (SELECT value FROM json_each(?5)))
-ORDER BY run_key DESC LIMIT ?3;
-
--- name: keys_of_route
--- The keys of runs of one route, with any status, newest first, so that no row is read that other routes have newer ones than.
-SELECT run_key FROM runs WHERE route = ?1 AND run_key < ?2 ORDER BY run_key DESC LIMIT ?3;
-
--- name: list_children
--- The same of one parent; of some statuses or routes (JSON lists) if any are given.
-SELECT * FROM run_rows
-WHERE parent_key = ?4 AND run_key < ?1 AND +namespace = ?2
-  AND (?5 IS NULL OR +status IN (SELECT value FROM json_each(?5)))
-  AND (?6 IS NULL OR +route IN (SELECT value FROM json_each(?6)))
-ORDER BY run_key DESC LIMIT ?3;
-
 -- name: find_parent
 -- The parent of a run, and what the run is called there.
 SELECT parent_key, run_id FROM runs WHERE run_key = ?1 AND parent_key IS NOT NULL;
@@ -80,10 +61,6 @@ SELECT parent_key, run_id FROM runs WHERE run_key = ?1 AND parent_key IS NOT NUL
 -- name: rename_run
 -- Give a run another id; parent and idempotency key go with the old one.
 UPDATE runs SET run_id = ?2, idem = NULL, parent_key = NULL WHERE run_key = ?1;
-
--- name: list_routes
--- The routes of a namespace, or of one workflow in it.
-SELECT route FROM routes WHERE namespace = ?1 AND (?2 IS NULL OR workflow = ?2);
 
 -- name: list_namespaces
 -- The namespaces that any run, schedule or worker was ever in.
