@@ -75,15 +75,15 @@ WHERE namespace = ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR versio
 
 -- name: created_between
 -- Which routes and statuses (JSON lists) have runs that were created between two instants.
-SELECT k.value, s.value FROM json_each(?1) k CROSS JOIN json_each(?2) s
+SELECT k.value, j.value FROM json_each(?1) k CROSS JOIN json_each(?2) j
 WHERE EXISTS (SELECT 1 FROM runs INDEXED BY runs_listed
-              WHERE route = k.value AND status = s.value AND created_at >= ?3 AND created_at < ?4);
+              WHERE route = k.value AND status = j.value AND created_at >= ?3 AND created_at < ?4);
 
 -- name: ended_between
 -- The same of runs that ended then.
-SELECT k.value, s.value FROM json_each(?1) k CROSS JOIN json_each(?2) s
+SELECT k.value, j.value FROM json_each(?1) k CROSS JOIN json_each(?2) j
 WHERE EXISTS (SELECT 1 FROM runs INDEXED BY runs_ended
-              WHERE route = k.value AND status = s.value AND ended_at >= ?3 AND ended_at < ?4);
+              WHERE route = k.value AND status = j.value AND ended_at >= ?3 AND ended_at < ?4);
 
 -- name: created_in_buckets
 -- How many runs of each of some routes and statuses (a JSON list of pairs) were created in each bucket (likewise: from, to).

@@ -1,6 +1,6 @@
 -- name: count_of_status
 -- How many runs have a status, counted up to a bound.
-SELECT count(*) FROM (SELECT 1 FROM routes t CROSS JOIN runs r ON r.route = t.route WHERE r.status = ?1 LIMIT ?2);
+SELECT count(*) FROM (SELECT 1 FROM routes k CROSS JOIN runs r ON r.route = k.route WHERE r.status = ?1 LIMIT ?2);
 
 -- name: list_routes_known
 -- Routes, as many as are looked at.
@@ -24,7 +24,7 @@ SELECT count(*) FROM (SELECT 1 FROM runs WHERE route = ?1 AND rank IS NULL AND w
 
 -- name: latest_blocked
 -- The latest blocked runs.
-SELECT r.run_key FROM routes t CROSS JOIN runs r ON r.route = t.route WHERE r.status = 7 ORDER BY r.run_key DESC LIMIT ?1;
+SELECT r.run_key FROM routes k CROSS JOIN runs r ON r.route = k.route WHERE r.status = 7 ORDER BY r.run_key DESC LIMIT ?1;
 
 -- name: suspects_of_route
 -- Claimable runs of a route whose workers have died twice or more in a row.
@@ -33,7 +33,7 @@ SELECT run_id, crashes FROM runs WHERE route = ?1 AND rank IS NOT NULL AND crash
 -- name: longest_of_status
 -- Of so many runs of a status, the one with the longest log.
 SELECT run_id, seq FROM (
-  SELECT r.run_id, r.seq FROM routes t CROSS JOIN runs r ON r.route = t.route WHERE r.status = ?1 LIMIT ?2)
+  SELECT r.run_id, r.seq FROM routes k CROSS JOIN runs r ON r.route = k.route WHERE r.status = ?1 LIMIT ?2)
 ORDER BY seq DESC LIMIT 1;
 
 -- name: most_unread
