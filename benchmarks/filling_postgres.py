@@ -31,6 +31,7 @@ class Postgres:
         assert found.description is not None
         columns = [column.name for column in found.description]
         row = dict(zip(columns, found.fetchall()[0], strict=True))
+        del row["error"]  # made of others
         log = self._connection.execute("SELECT * FROM events WHERE run_key = %s ORDER BY seq", [row["run_key"]])
         return Model(row, [Event(*event) for event in log])
 

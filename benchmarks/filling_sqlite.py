@@ -27,6 +27,7 @@ class Sqlite:
         found = self._connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,))
         columns = [column[0] for column in found.description]
         row = dict(zip(columns, found.fetchall()[0], strict=True))
+        del row["error"]  # made of others
         log = self._connection.execute("SELECT * FROM events WHERE run_key = ? ORDER BY seq", (row["run_key"],))
         return Model(row, [Event(*event) for event in log])
 

@@ -10,6 +10,7 @@ from contextlib import closing
 
 from benchmarks import growth
 from benchmarks.filling import Models, fill, make_models, settle
+from benchmarks.lists import measure_lists
 from benchmarks.places import DATABASES, NewStore, place
 from benchmarks.verbs import Side, measure
 from perdure.store.open import is_postgres
@@ -42,6 +43,7 @@ def by_runs(new: NewStore, target: str, models: Models, options: argparse.Namesp
     tell_walks(target, "before the planner knows them")
     settle(target)
     tell_walks(target, "once the planner knows them")
+    measure_lists(target)
     empty = new()
     make_models(empty)
     with closing(Side(empty)) as small, closing(Side(target)) as large:

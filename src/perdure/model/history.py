@@ -175,7 +175,7 @@ def _patch_marked(view: RunView, event: Event) -> None:
 def _suspended(view: RunView, event: Event) -> None:
     said = payloads.fields(event.payload)
     view.status, view.wake_at = Status[said["status"].upper()], said.get("wake_at")
-    view.awaits = said.get("awaits", [])
+    view.awaits, view.reason = said.get("awaits", []), said.get("reason")
 
 
 def _signal_received(view: RunView, event: Event) -> None:

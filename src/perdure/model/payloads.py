@@ -9,7 +9,8 @@ step_failed     {"failure": …}, or with {"next_at": µs, …} first if another
 cancel_delivered {"reason", "spins": extra activations since the last outcome}
 timer_fired     nothing: the key says which
 patch_marked    nothing: the key says which
-run_suspended   {"status", "wake_at"}; of a run that waits also {"awaits": [signals], "children": [run ids]}
+run_suspended   {"status", "wake_at"}; of a run that waits also {"awaits": [signals], "children": [run ids]}, and of one
+                that puts a step off {"reason"}
 run_paused      {"reason"}
 signal_received payload: the message        args: {"name", "sent_at"}
 signal_refused  payload: a message that does not decode as the signal's type   args: {"name", "reason"}

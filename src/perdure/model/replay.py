@@ -49,7 +49,7 @@ _OF_STEPS = frozenset({Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLE
 class Attempts:
     """What a step without an outcome has behind it."""
 
-    __slots__ = ("base", "last", "next_at", "started")
+    __slots__ = ("base", "failed", "last", "next_at", "started")
 
     def __init__(self) -> None:
         self.base = 0
@@ -58,6 +58,8 @@ class Attempts:
         """The last attempt that ended, from 1; 0: none."""
         self.next_at = 0
         """When the attempt after it is due, in µs."""
+        self.failed = b""
+        """Payload of its ``step_failed``; empty: none."""
         self.started = 0
         """The last attempt that is known to have begun."""
 
@@ -138,7 +140,7 @@ class Replay:
             kind = event.kind
             if kind == Kind.STEP_FAILED and (next_at := retry_at(event)) is not None:
                 state = self._attempts(event)
-                state.last, state.next_at = event.attempt or 0, next_at
+                state.last, state.next_at, state.failed = event.attempt or 0, next_at, event.payload or b""
             elif kind in OUTCOMES:
                 self._outcomes.append(event)
                 if event.key is not None:

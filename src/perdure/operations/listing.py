@@ -15,6 +15,7 @@ from perdure.operations.forking import fork, lineage_of
 from perdure.operations.signalling import send
 from perdure.signals import message
 from perdure.store.controlling import RESUMABLE
+from perdure.store.listing import is_counted_by_index
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from perdure.signals import Signal
     from perdure.store.protocol import Filter
 
+MOST = 10_000
+"""Runs that are looked at one by one, and found, to tell how many there are."""
 CANCELLABLE = frozenset(status for status in Status if not status.terminal)
 
 
@@ -75,18 +78,29 @@ class Runs:
 
     async def count(self) -> int:
         """Return how many there are: all of them are counted, see ``counts``."""
-        return (await self.counts()).total
+        return (await self.counts(most=None)).total
 
-    async def counts(self) -> Counts:
+    async def counts(self, *, most: int | None = MOST) -> Counts:
         """Return how many there are, by status and by workflow.
 
-        Runs chosen by status, workflow, version, queue and time are counted in an index; for others, and for
-        ``codeless``, each is looked at.
+        Those chosen by status, workflow, version, queue, and when they were created or else when they ended, are
+        counted in an index, however many there are. By anything else runs must be looked at; then it is enough to know
+        that there are ``most``, 10,000 by default (None: count all), and ``exact`` says whether there may be more.
         """
         operations, store = self._operations, self._operations.store
         if self._codeless is None:
-            return counts(await operations.call(lambda: store.count_runs(self._where)))
-        return counts([Counted(row.workflow, row.status, 1) async for row in self])
+            found = await operations.call(lambda: store.count_runs(self._where, most))
+        else:
+            found = []
+            async for row in self:
+                found.append(Counted(row.workflow, row.status, 1))
+                if len(found) == most:
+                    break
+        exact = most is None or sum(one.number for one in found) < most or self._is_counted_by_index()
+        return counts(found, exact=exact)
+
+    def _is_counted_by_index(self) -> bool:
+        return self._codeless is None and is_counted_by_index(self._where)
 
     async def cancel(self, reason: str = "", *, force: bool = False) -> Tally:
         """Cancel those that have not ended; see ``Handle.cancel``.

@@ -177,7 +177,8 @@ class StepCall(Call):
     """One call of a step. Its arguments are taken when it is made; its body starts when the run's loop is idle."""
 
     __slots__ = (
-        "attempt", "barrier", "base", "body", "context", "interrupted", "marked", "next_at", "prepared", "step",
+        "attempt", "barrier", "base", "body", "context", "failed", "interrupted", "marked", "next_at", "prepared",
+        "step",
     )  # fmt: skip
 
     def __init__(self, run: Run, step: StepLike, key: str, prepared: Prepared) -> None:
@@ -190,6 +191,7 @@ class StepCall(Call):
         self.interrupted = False
         self.marked = False
         self.next_at = 0
+        self.failed = b""
         self.barrier = 0
         self.body: Body | None = None
         frame = _getframe(3)
@@ -210,7 +212,7 @@ class StepCall(Call):
         state = replay.attempts.pop(key, None) if replay.attempts else None
         if state is not None:
             self.attempt, self.base, self.next_at = state.last + 1, state.base, state.next_at
-            self.interrupted = state.started > state.last
+            self.failed, self.interrupted = state.failed, state.started > state.last
             if self.next_at > run.host.clock.now():
                 run.retrying[key] = self
                 return

@@ -123,14 +123,8 @@ def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
     delay = None if aborting or isinstance(error, NotSerializable) else _delay(run, call, error)
     if delay is not None:
         next_at = run.host.clock.now() + round(delay * 1e6)
-        run.record(
-            Kind.STEP_FAILED,
-            key,
-            attempt=attempt,
-            took=took,
-            payload=payloads.failed(run.host.codecs.failure(failure), next_at=next_at),
-            args=args,
-        )
+        call.failed = payloads.failed(run.host.codecs.failure(failure), next_at=next_at)
+        run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=call.failed, args=args)
         call.attempt += 1
         call.prepared = step.arguments.anew(call.prepared)
         call.next_at = next_at

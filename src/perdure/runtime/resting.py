@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perdure.errors import Deadlock
 from perdure.model import payloads
+from perdure.model.failures import failure_text
 from perdure.model.records import Kind, StateChange, Status
 from perdure.runtime import endings
 from perdure.runtime.calls import marked_first
@@ -73,19 +74,27 @@ def _suspend(run: Run) -> bool:
         run.arm()
         return False
     said: dict[str, object] = {"wake_at": due}
-    awaits = None
+    awaits = reason = None
     if waits is not None:
         status = Status.WAITING
         said["awaits"], said["children"] = waits.names, sorted(waits.children)
         awaits = json.dumps(waits.names)
     else:
         status = Status.RETRYING if run.retrying and not run.loop.timers else Status.SLEEPING
+        if status is Status.RETRYING:
+            said["reason"] = reason = _put_off_by(run)
     run.leave(
         Kind.RUN_SUSPENDED,
         payloads.note(status=status.word, **said),
-        StateChange(status, wake_at=due, awaits=awaits),
+        StateChange(status, wake_at=due, awaits=awaits, reason=reason),
     )
     return True
+
+
+def _put_off_by(run: Run) -> str | None:
+    """What the attempt failed with that is made again first."""
+    failure = payloads.failure_of(min(run.retrying.values(), key=lambda call: call.next_at).failed or None)
+    return None if failure is None else failure_text(failure)
 
 
 __all__ = ["PARK", "earliest", "rest"]

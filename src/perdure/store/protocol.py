@@ -531,8 +531,12 @@ class Store(Protocol):
         """Newest first, or latest ended first (see ``Filter``); page by the last row's place."""
         ...
 
-    def count_runs(self, where: Filter) -> list[Counted]:
-        """How many runs there are, by workflow and status; ``limit`` and ``after`` do not matter."""
+    def count_runs(self, where: Filter, most: int | None = None) -> list[Counted]:
+        """How many runs there are, by workflow and status; ``limit`` and ``after`` do not matter.
+
+        Runs that are chosen by status, workflow, version, queue and one kind of time alone are all counted. Of others
+        no more than ``most`` need be, if it is given: then there may be more if there are so many.
+        """
         ...
 
     def traffic(

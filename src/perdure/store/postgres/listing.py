@@ -26,15 +26,15 @@ def list_runs(session: Session, where: Filter) -> list[RunRow]:
     return [rows.run_row(row) for row in session.fetch(query, *values)]
 
 
-def count_runs(session: Session, where: Filter) -> list[Counted]:
-    """How many runs there are, by workflow and status."""
+def count_runs(session: Session, where: Filter, most: int | None) -> list[Counted]:
+    """How many runs there are, by workflow and status; of those that must be looked at, up to ``most``."""
     workflows = _routes(session, where)
     since, until = listing.span(where)
     if listing.is_counted_by_index(where):
         query = "count_by_end" if where.by_end else "count_by_creation"
         found = session.fetch(query, bigints(list(workflows)), _numbers(listing.statuses(where)), since, until)
     else:
-        query, values = _way(session, where, list(workflows), None, (until, 0))
+        query, values = _way(session, where, list(workflows), most, (until, 0))
         found = session.fetch(f"count_{query}", *values)
     return listing.counted(found, workflows)
 

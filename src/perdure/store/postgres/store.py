@@ -507,9 +507,9 @@ class PostgresStore:
         """Newest first, or latest ended first; page by the last row's place."""
         return self._reader.read(lambda session: listing.list_runs(session, where))
 
-    def count_runs(self, where: Filter) -> list[Counted]:
-        """How many runs there are, by workflow and status."""
-        return self._reader.read(lambda session: listing.count_runs(session, where))
+    def count_runs(self, where: Filter, most: int | None = None) -> list[Counted]:
+        """How many runs there are, by workflow and status; of those that must be looked at, up to ``most``."""
+        return self._reader.read(lambda session: listing.count_runs(session, where, most))
 
     def traffic(
         self, since: int, until: int, buckets: int, *, workflow: str | None = None, namespace: str = ""

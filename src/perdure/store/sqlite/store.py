@@ -486,10 +486,10 @@ class SqliteStore:
         with self._reader as cursor:
             return listing.list_runs(cursor, where)
 
-    def count_runs(self, where: Filter) -> list[Counted]:
-        """How many runs there are, by workflow and status."""
+    def count_runs(self, where: Filter, most: int | None = None) -> list[Counted]:
+        """How many runs there are, by workflow and status; of those that must be looked at, up to ``most``."""
         with self._reader as cursor:
-            return listing.count_runs(cursor, where)
+            return listing.count_runs(cursor, where, most)
 
     def traffic(
         self, since: int, until: int, buckets: int, *, workflow: str | None = None, namespace: str = ""

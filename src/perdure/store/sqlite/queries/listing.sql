@@ -60,6 +60,18 @@ SELECT count(*) FROM runs INDEXED BY runs_listed WHERE route = ?1 AND status = ?
 -- How many runs of one route and status ended between two instants.
 SELECT count(*) FROM runs INDEXED BY runs_ended WHERE route = ?1 AND status = ?2 AND ended_at >= ?3 AND ended_at < ?4;
 
+-- name: count_list_by_creation
+-- How many there are in a list of one route and status, newest first.
+SELECT count(*) FROM runs r INDEXED BY runs_listed
+WHERE r.route = ?5 AND r.status = ?6 AND (r.created_at, r.run_key) < (?1, ?2) AND r.created_at >= ?3 AND ?4
+  AND {narrowed};
+
+-- name: count_list_by_end
+-- The same, latest ended first.
+SELECT count(*) FROM runs r INDEXED BY runs_ended
+WHERE r.route = ?5 AND r.status = ?6 AND (r.ended_at, r.run_key) < (?1, ?2) AND r.ended_at >= ?3 AND ?4
+  AND {narrowed};
+
 -- name: count_tag
 -- How many runs have a tag, as far as it matters.
 SELECT count(*) FROM (SELECT 1 FROM tags WHERE name = ?1 AND value = ?2 LIMIT ?3);
@@ -73,17 +85,17 @@ SELECT count(*) FROM (SELECT 1 FROM runs WHERE namespace = ?1 AND run_id >= ?2 A
 SELECT route, workflow FROM routes
 WHERE namespace = ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR version = ?3) AND (?4 IS NULL OR queue = ?4);
 
--- name: created_between
--- Which routes and statuses (JSON lists) have runs that were created between two instants.
-SELECT k.value, j.value FROM json_each(?1) k CROSS JOIN json_each(?2) j
-WHERE EXISTS (SELECT 1 FROM runs INDEXED BY runs_listed
-              WHERE route = k.value AND status = j.value AND created_at >= ?3 AND created_at < ?4);
+-- name: heads_by_creation
+-- When the newest run of each of some routes and statuses (JSON lists) was created that is no newer than an instant.
+SELECT k.value, j.value, (SELECT max(created_at) FROM runs INDEXED BY runs_listed
+                          WHERE route = k.value AND status = j.value AND created_at <= ?3) AS head
+FROM json_each(?1) k CROSS JOIN json_each(?2) j WHERE head IS NOT NULL;
 
--- name: ended_between
--- The same of runs that ended then.
-SELECT k.value, j.value FROM json_each(?1) k CROSS JOIN json_each(?2) j
-WHERE EXISTS (SELECT 1 FROM runs INDEXED BY runs_ended
-              WHERE route = k.value AND status = j.value AND ended_at >= ?3 AND ended_at < ?4);
+-- name: heads_by_end
+-- The same of those that ended latest.
+SELECT k.value, j.value, (SELECT max(ended_at) FROM runs INDEXED BY runs_ended
+                          WHERE route = k.value AND status = j.value AND ended_at <= ?3) AS head
+FROM json_each(?1) k CROSS JOIN json_each(?2) j WHERE head IS NOT NULL;
 
 -- name: created_in_buckets
 -- How many runs of each of some routes and statuses (a JSON list of pairs) were created in each bucket (likewise: from, to).
@@ -101,7 +113,9 @@ FROM json_each(?1) p CROSS JOIN json_each(?2) b;
 
 -- name: sample_ended
 -- What runs took that ended in a bucket: of a JSON list of bucket, route, status, from, to, and one in how many is looked at.
-SELECT w.value ->> 0, r.ended_at - r.created_at, r.ended_at - coalesce(r.started_at, r.created_at)
-FROM json_each(?1) w CROSS JOIN runs r INDEXED BY runs_ended
-WHERE r.route = w.value ->> 1 AND r.status = w.value ->> 2 AND r.ended_at >= w.value ->> 3 AND r.ended_at < w.value ->> 4
-  AND ((r.run_key & 4294967295) * 1000003 >> 10) % (w.value ->> 5) = 0;
+WITH w (bucket, route, status, since, until, one_in) AS MATERIALIZED (
+  SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?1))
+SELECT w.bucket, r.ended_at - r.created_at, r.ended_at - coalesce(r.started_at, r.created_at)
+FROM w CROSS JOIN runs r INDEXED BY runs_ended
+WHERE r.route = w.route AND r.status = w.status AND r.ended_at >= w.since AND r.ended_at < w.until
+  AND ((r.run_key & 4294967295) * 1000003 >> 10) % w.one_in = 0;
