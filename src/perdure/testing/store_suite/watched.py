@@ -17,6 +17,7 @@ from perdure.model.history import fold
 from perdure.model.records import CommitItem, Event, InboxKind, Status, Verdict
 from perdure.store.protocol import Filter, Route
 from perdure.testing.store_suite.claimants import Claimant
+from perdure.testing.store_suite.listed import check_list, error_of
 from perdure.testing.store_suite.model import Letter, Model, Run, Worker
 
 if TYPE_CHECKING:
@@ -259,13 +260,16 @@ class Watched(RuleBasedStateMachine):
             found = store.get_run(run.row.run_id)
             assert found is not None
             assert found.run_key == key
-        newest = sorted((run.row for run in self.model.runs.values()), key=lambda row: -row.run_key)
-        assert store.list_runs(Filter(workflow=self.tag)) == newest
-        for status in {row.status for row in newest}:
-            listed = store.list_runs(Filter(workflow=self.tag, status=(status,)))
-            assert listed == [row for row in newest if row.status is status]
-        for parent in {row.parent_key for row in newest if row.parent_key is not None}:
-            assert store.list_runs(Filter(parent=parent)) == [row for row in newest if row.parent_key == parent]
+        rows = [run.row for run in self.model.runs.values()]
+        mine = Filter(workflow=self.tag, limit=4)
+        check_list(store, rows, mine)
+        check_list(store, rows, replace(mine, ended_after=0))
+        for status in {row.status for row in rows}:
+            check_list(store, rows, replace(mine, status=(status,)))
+        for error in {error_of(row) for row in rows}.difference({None}):
+            check_list(store, rows, replace(mine, error=error))
+        for parent in {row.parent_key for row in rows if row.parent_key is not None}:
+            check_list(store, rows, replace(mine, parent=parent))
         for worker in self.model.workers:
             store.release(worker, [*self.model.runs])
             store.retire_worker(worker)
