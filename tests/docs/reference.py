@@ -29,7 +29,7 @@ GROUPS = {
     "Limit": "Queue Rate QueueView",
     "Recur": "ScheduleHandle ScheduleView OccurrenceView",
     "In a step": "step_context StepContext INJECTED",
-    "Watch": "Stream Emitted emit Hooks Notice WorkerNotice",
+    "Watch": "Stream Emitted emit Hooks Notice WorkerNotice Counts Traffic Bucket Latency",
     "Find out what is wrong": "Explanation Cause Finding",
     "Modules and errors": "sync errors PerdureError",
 }
@@ -52,7 +52,7 @@ TOLD = {
 _MADE_HERE = (
     "Child", "Undo", "Failure", "Handle", "StepContext", "RunContext", "Emitted", "Notice", "WorkerNotice", "Hooks",
     "ScheduleHandle", "ScheduleView", "OccurrenceView", "QueueView", "Runs", "Tally", "Pruned",
-    "Explanation", "Cause", "Finding",
+    "Counts", "Traffic", "Bucket", "Latency", "Explanation", "Cause", "Finding",
 )  # fmt: skip
 INTERNAL = {name: {"__init__"} for name in _MADE_HERE}
 """Made by Perdure, not by users; or there is nothing to give."""

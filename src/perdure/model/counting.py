@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.model.durations import to_datetime
@@ -134,7 +135,7 @@ def traffic_of(bounds: Sequence[int], found: Sequence[Sampled]) -> Traffic:
     """Sum up what a store says of buckets with these bounds."""
     exact = True
     buckets: list[Bucket] = []
-    for since, until, one in zip(bounds, bounds[1:], found, strict=True):
+    for (since, until), one in zip(pairwise(bounds), found, strict=True):
         completed, failed, cancelled = (
             one.ended.get(status, 0) for status in (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
         )
