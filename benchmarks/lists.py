@@ -14,6 +14,7 @@ from perdure.model.records import Status
 from perdure.store.open import open_store
 from perdure.store.protocol import Filter, Store
 
+SECOND = 1_000_000
 AIM = 200.0
 """Milliseconds in which a page and the numbers beside it are read."""
 
@@ -39,7 +40,10 @@ def looks(store: Store) -> list[tuple[str, Callable[[], Any]]]:
         ("a page from the middle on", partial(store.list_runs, deep)),
         ("a page by end", partial(store.list_runs, Filter(ended_before=middle))),
         ("a page by the beginning of an id", partial(store.list_runs, Filter(id_prefix=newest.run_id[:12]))),
-        ("nothing, by the beginning of all ids", partial(store.list_runs, Filter(id_prefix=newest.run_id[:2], error="x"))),
+        (
+            "nothing, by the beginning of all ids",
+            partial(store.list_runs, Filter(id_prefix=newest.run_id[:2], error="x")),
+        ),
         ("counts of all", partial(store.count_runs, Filter())),
         ("counts of those that ended in a time", partial(store.count_runs, Filter(ended_before=middle))),
         ("counts by the beginning of an id", partial(store.count_runs, Filter(id_prefix=newest.run_id[:4]))),
@@ -50,7 +54,7 @@ def looks(store: Store) -> list[tuple[str, Callable[[], Any]]]:
 def _oldest(store: Store, where: Filter, until: int) -> int:
     """When about the oldest run was created: looked for in ever shorter times."""
     low, high = 0, until
-    while high - low > 1_000_000:
+    while high - low > SECOND:
         at = (low + high) // 2
         some = store.list_runs(Filter(workflow=where.workflow, status=where.status, created_before=at, limit=1))
         low, high = (low, at) if some else (at, high)

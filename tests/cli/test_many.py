@@ -103,6 +103,32 @@ def test_runs_are_found_by_tag(perdure, enqueue):
     assert perdure("runs", "--tag", "customer").exit_code == 2
 
 
+def test_runs_are_found_by_queue_id_time_and_error_and_counted(perdure, enqueue):
+    enqueue("a-1", queue="slow")
+    enqueue("a-2")
+    perdure(*order("bad", 500))
+
+    def found(*options):
+        return ids(perdure("runs", "--json", *options))
+
+    assert found("--queue", "slow") == found("--id-prefix", "a-1") == ["a-1"]
+    assert found("--error", "Rejected", "--ended-after", "1h", "--version", "1") == ["bad"]
+    assert found("--created-after", "1h", "--id-prefix", "a") == ["a-2", "a-1"]
+    assert found("--created-before", "2020-01-01T00:00Z") == found("--error", "KeyError") == []
+    counted = json.loads(perdure("runs", "--count", "--json", "--created-before", "2999-01-01T00:00+00:00").stdout)
+    assert (counted["total"], counted["by_status"]["pending"], counted["by_status"]["failed"]) == (3, 2, 1)
+    assert counted["by_workflow"]["fulfil"]["completed"] == 0
+    assert [line.split() for line in perdure("runs", "--count").stdout.splitlines()] == [
+        ["STATUS", "RUNS"], ["pending", "2"], ["failed", "1"], ["together", "3"]
+    ]  # fmt: skip
+    for wrong in ("soon", "2026-05-01T12:00", "-2h", ""):
+        assert perdure("runs", "--created-after", wrong).exit_code == 2, wrong
+    assert perdure("runs", "--created-after", "1h", "--created-before", "2h").exit_code == 2
+    told = perdure("cancel", "--id-prefix", "a", "--queue", "slow", "--created-after", "1h", "--yes")
+    assert "cancel: 1 run" in told.stderr
+    assert found("--status", "pending") == ["a-2"]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -7,6 +7,7 @@ from tests.mutations.diagnosis import DIAGNOSIS
 from tests.mutations.integrity import INTEGRITY
 from tests.mutations.keeping import KEEPING
 from tests.mutations.kit import KIT
+from tests.mutations.listing import LISTING
 from tests.mutations.messages import MESSAGES
 from tests.mutations.mutation import Mutation
 from tests.mutations.outboxes import OUTBOXES
@@ -546,6 +547,7 @@ TABLE = [
     *INTEGRITY,
     *KEEPING,
     *KIT,
+    *LISTING,
     *MESSAGES,
     *OUTBOXES,
     *POWER,
