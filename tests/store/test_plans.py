@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from perdure.model.records import Status
 from perdure.store.protocol import Filter, Route
 from perdure.store.sqlite.sql import QUERIES
 
@@ -106,6 +107,10 @@ def test_a_claim_costs_the_same_behind_any_number_of_other_runs(bench):
         assert bench.store.next_due([Route("greet")]).due == far
         assert len(bench.store.held(worker)) >= 5
         assert len(bench.store.list_runs(Filter(limit=5))) == 5
+        running = (Status.RUNNING,)
+        for where in ({"status": running}, {"workflow": "greet"}, {"id_prefix": "mine"}, {"created_after": 0}):
+            assert len(bench.store.list_runs(Filter(limit=5, **where))) == 5
+        assert bench.store.count_runs(Filter(workflow="greet", version="none")) == []
         return steps
 
     far = bench.store.now() + 10**12

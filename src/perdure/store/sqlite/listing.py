@@ -16,7 +16,7 @@ from perdure.store.sqlite.runs import get_runs
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
 
     import apsw
 
@@ -82,7 +82,7 @@ def traffic(
 
 
 @contextmanager
-def _one_state(cursor: apsw.Cursor) -> Iterator[None]:
+def _one_state(cursor: apsw.Cursor) -> Generator[None, None, None]:
     """Read several times from one state of the database: no run is missed because its status changed in between."""
     cursor.execute(QUERIES["begin_reading"])
     try:
