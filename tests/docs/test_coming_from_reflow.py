@@ -80,10 +80,10 @@ def test_every_test_named_is_there():
 
 
 def test_what_is_not_there_yet_is_told_at_the_top():
-    told = re.search(r"of that kind: ([\d, ]+)\.$", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    told = re.search(r"of that kind: (none|[\d, ]+)\.$", PAGE.read_text("utf-8"), flags=re.MULTILINE)
     assert told is not None
     lacking = [number for number, cells in rows().items() if "**not yet**" in cells[1].lower()]
-    assert [int(number) for number in told[1].split(", ")] == lacking
+    assert told[1] == (", ".join(map(str, lacking)) or "none")
 
 
 def test_no_test_is_named_twice_in_a_line():
