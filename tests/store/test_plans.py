@@ -13,8 +13,8 @@ from perdure.store.sqlite.sql import QUERIES
 pytestmark = pytest.mark.only("sqlite")
 
 PLANNED = sorted(name for name, sql in QUERIES.items() if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", sql))
-SORTED = {"unread", "held_of_queues", "held_of_routes", "list_queues", "latest_blocked"}
-"""What sorts only as many rows as are held or blocked, or queues."""
+SORTED = {"unread", "held_of_queues", "held_of_routes", "list_queues", "latest_blocked", "read_keys"}
+"""What sorts only as many rows as are held or blocked, or queues, or keys."""
 SURVEYED = {"longest_of_status", "most_unread", "unused_artifacts"}
 """What a person asks for now and then: up to a bound, or with ``perdure doctor --deep`` only."""
 BIG = r"SCAN (runs|events|inbox|artifacts|artifact_uses|schedules|occurrences|tags|tombstones|r|e|i|s|o|t|u|a)\b"

@@ -52,7 +52,7 @@ def keys(ctx: click.Context, *, store: str | None, as_json: bool) -> Exit | None
     return Exit.OK
 
 
-@keys.command(epilog="Example: perdure keys new > perdure.key")
+@keys.command(epilog="Example: perdure keys new")
 @debug_option
 def new() -> Exit:
     """Print a new master key.
@@ -64,7 +64,7 @@ def new() -> Exit:
     return Exit.OK
 
 
-@click.command(name="rotate-keys", epilog="Example: PERDURE_ENCRYPTION_KEYS=NEW,OLD perdure rotate-keys")
+@click.command(name="rotate-keys", epilog="Example: perdure rotate-keys --store runs.db")
 @database_option
 @json_option
 @debug_option

@@ -14,7 +14,7 @@ from perdure.config import SETTINGS, Found, Setting, default_store, find
 COLUMNS = (Column(), Column(flexible=True), Column(flexible=True))
 
 
-@click.command(epilog="Example: PERDURE_CONCURRENCY=20 perdure config")
+@click.command(epilog="Example: perdure config show")
 @click.argument("show", type=click.Choice(["show"]), required=False)
 @json_option
 @debug_option
