@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.errors import PerdureError, Undecodable
 from perdure.model import cadence, payloads
 from perdure.model.coding import codec_name, is_coded
+from perdure.model.durations import instant as micros_of
 from perdure.model.durations import to_datetime
 from perdure.model.failures import failure_text
 from perdure.model.history import fold
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from perdure.diagnosis import Cause, Explanation, Finding, Holder
     from perdure.diagnosis.doctor import Report
     from perdure.model.condition import Condition, Worker
-    from perdure.model.counting import Counts
+    from perdure.model.counting import Counts, Traffic
     from perdure.model.forking import Lineage
     from perdure.model.history import ChildView, RunView, StepView
     from perdure.model.queues import QueueUsage
@@ -425,6 +426,23 @@ def _numbers(found: Mapping[Status, int]) -> dict[str, int]:
     return {status.word: found.get(status, 0) for status in Status}
 
 
+def traffic(found: Traffic) -> dict[str, Any]:
+    """Return what became of runs over time; latencies in seconds."""
+    return {
+        "exact": found.exact,
+        "buckets": [
+            {
+                "since": instant(micros_of(one.since)),
+                "until": instant(micros_of(one.until)),
+                **{name: getattr(one, name) for name in ("created", "completed", "failed", "cancelled")},
+                "latency": None if one.latency is None else asdict(one.latency),
+                "execution": None if one.execution is None else asdict(one.execution),
+            }
+            for one in found.buckets
+        ],
+    }
+
+
 def is_open(status: Status) -> bool:
     """Whether a run in this status may still go on by itself."""
     return not status.terminal and status is not Status.BLOCKED
@@ -452,6 +470,7 @@ __all__ = [
     "schedule",
     "step",
     "tallies",
+    "traffic",
     "undo",
     "value",
     "worker",

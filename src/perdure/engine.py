@@ -95,7 +95,7 @@ class Engine(Client):
                 (async) context manager that it makes is entered then and left after the drain; any other object is used
                 as it is.
             queues: queues that it executes runs of, besides those that its workflows name; and, with their limits, the
-                definitions that hold for all processes from when it starts.
+                definitions that hold for all processes from when it starts; those of its workflows' queues do likewise.
             only_queues: execute runs of these queues and no others; the empty name is the default queue's.
             concurrency: runs in execution at once; else 100.
             lease: how long a claim holds without a heartbeat; else 30 s.
@@ -134,6 +134,8 @@ class Engine(Client):
             setting("on_drift", on_drift),
         )
         self._queues = queues_of(queues)
+        limited = [d.limits for d in self._definitions.values() if d.limits and d.limits.name not in self._queues]
+        self._defined = [*self._queues.values(), *queues_of(limited).values()]
         self._only_queues = None if only_queues is None else tuple(queues_of(only_queues))
         self._hooks = check_hooks(hooks)
         self._retention = check_retention(retention)
@@ -233,7 +235,7 @@ class Engine(Client):
         assert store is not None
         assert journal is not None
         since = self._clock.now()
-        defined = [queue.row(self._namespace, worker.host.build, since) for queue in self._queues.values()]
+        defined = [queue.row(self._namespace, worker.host.build, since) for queue in self._defined]
         if defined:
             await journal.call(lambda: store.define_queues(defined))
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Unpack
 
+    from perdure.hooks import Hooks
     from perdure.model.clock import Clock
     from perdure.model.coding import Codec
     from perdure.model.durations import Duration
@@ -53,6 +54,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
     lease: Duration | None = None,
     heartbeat: Duration | None = None,
     codecs: Iterable[Codec] | None = None,
+    hooks: Iterable[Hooks] = (),
     durability: Durability | None = None,
     clock: Clock | None = None,
     reached: Callable[[str], None] | None = None,
@@ -77,6 +79,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
         lease: see ``Engine``.
         heartbeat: see ``Engine``.
         codecs: see ``Engine``.
+        hooks: see ``Engine``.
         durability: see ``Engine``.
         clock: see ``Engine``.
         reached: see ``Engine``.
@@ -97,6 +100,7 @@ async def arun(  # noqa: PLR0913 - the options of a run
         lease=lease,
         heartbeat=heartbeat,
         codecs=codecs,
+        hooks=hooks,
         durability=durability,
         clock=clock,
         reached=reached,
@@ -123,6 +127,7 @@ def run(  # noqa: PLR0913 - the options of a run
     lease: Duration | None = None,
     heartbeat: Duration | None = None,
     codecs: Iterable[Codec] | None = None,
+    hooks: Iterable[Hooks] = (),
     durability: Durability | None = None,
     clock: Clock | None = None,
     reached: Callable[[str], None] | None = None,
@@ -146,6 +151,7 @@ def run(  # noqa: PLR0913 - the options of a run
         lease=lease,
         heartbeat=heartbeat,
         codecs=codecs,
+        hooks=hooks,
         durability=durability,
         clock=clock,
         reached=reached,

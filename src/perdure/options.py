@@ -114,6 +114,7 @@ class HowOptions(TypedDict, total=False):
     lease: Duration | None
     heartbeat: Duration | None
     codecs: Iterable[Codec] | None
+    hooks: Iterable[Hooks]
     durability: Durability | None
     clock: Clock | None
     reached: Callable[[str], None] | None

@@ -19,7 +19,7 @@ from perdure.model.hints import Hints
 from perdure.model.ids import valid_name
 from perdure.model.payloads import note
 from perdure.model.upcasting import check_upcast, value_codec
-from perdure.queues import queue_name
+from perdure.queues import Queue, queue_name
 from perdure.steps import AsyncStep, Step, SyncStep, chosen_name, fiber_for_blocking, run_for_coroutine, step
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from perdure.model.durations import Duration
     from perdure.model.failures import Failure
     from perdure.model.upcasting import Upcast
-    from perdure.queues import Queue
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -91,6 +90,8 @@ class Workflow(Decorated, Generic[InputT, R_co]):
         self.name = name
         self.version = version
         self.queue = queue
+        self.limits: Queue | None = None
+        """Its queue, if that was given with limits."""
         self._upcast = upcast
         self.is_async = function.is_async
         self.takes_input = bool(function.parameters)
@@ -380,9 +381,10 @@ def _make_workflow(fn: object, given: _Given, frame: FrameType) -> Workflow[Any,
     _check_input(name, function)
     valid_name(version, "version")
     cls = AsyncWorkflow if function.is_async else SyncWorkflow
+    limits = given.queue if isinstance(given.queue, Queue) and given.queue != Queue(queue) else None
     handler, tells_input = _check_handler(name, function, given.on_failure)
     deadline = None if given.deadline is None else micros(given.deadline, what="deadline", allow_zero=False)
-    return cls(
+    made: Workflow[Any, Any] = cls(
         function,
         name,
         version,
@@ -392,6 +394,8 @@ def _make_workflow(fn: object, given: _Given, frame: FrameType) -> Workflow[Any,
         tells_input=tells_input,
         deadline=deadline,
     )
+    made.limits = limits
+    return made
 
 
 def _check_handler(name: str, function: Function, handler: object) -> tuple[Step[..., Any] | None, bool]:

@@ -58,6 +58,21 @@ async def test_a_limit_holds_and_a_run_that_ends_lets_the_next_one_begin(path, d
 
 
 @in_loop
+async def test_the_limits_of_a_workflows_own_queue_hold_unless_the_engine_says_otherwise(path, desk):
+    async with engine_at(path, letter, desk=desk) as engine:
+        assert viewed(await engine.queues(), "mail").concurrency == 2
+    async with engine_at(path, letter, desk=desk, queues=[Queue("mail", concurrency=7)]) as engine:
+        assert viewed(await engine.queues(), "mail").concurrency == 7
+
+    @workflow(queue=Queue("mail", concurrency=3))
+    async def parcel() -> None:
+        pass
+
+    with pytest.raises(DefinitionError, match="two queues 'mail' differ"):
+        engine_at(path, letter, parcel)
+
+
+@in_loop
 async def test_a_run_that_is_waited_for_waits_in_its_queue_like_any_other(path, desk):
     gate = desk.hold("a")
     async with engine_at(path, letter, desk=desk, queues=[Queue("mail", concurrency=1)]) as engine:

@@ -8,6 +8,7 @@ import click
 
 from perdure import describe
 from perdure.cli.choosing import do_to_many, is_one, many_options
+from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, live_workers, operate, take_all_back, take_back
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: perdure cancel order-42 --reason 'ordered twice'")
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_run)
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the log and shown.")
 @click.option(
     "--force",
@@ -88,7 +89,7 @@ def _asked(row: RunRow, *, is_served: bool) -> tuple[str, str]:
 
 
 @click.command(epilog="Example: perdure resume order-42")
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_run)
 @click.option(
     "--accept-drift",
     is_flag=True,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perdure import describe
+from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, log_pages, read_log
@@ -27,7 +28,7 @@ TICK = 0.05
 
 
 @click.command(epilog="Example: perdure events order-42 --follow")
-@click.argument("run")
+@click.argument("run", shell_complete=complete_run)
 @click.option("--follow", "-f", is_flag=True, help="Go on with new events until the run has ended.")
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Leave out events up to this one.")
 @store_option

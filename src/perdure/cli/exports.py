@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.opening import existing_store, find_run, read_log
 from perdure.cli.options import debug_option, print_json, store_option
@@ -12,7 +13,7 @@ from perdure.store.coded import codecs_of
 
 
 @click.command(epilog="Example: perdure export order-42 > order-42.json")
-@click.argument("run")
+@click.argument("run", shell_complete=complete_run)
 @store_option
 @debug_option
 def export(run: str, *, store: str | None) -> Exit:

@@ -8,6 +8,7 @@ import click
 
 from perdure import describe
 from perdure.cli.choosing import do_to_many, is_one, many_options
+from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, live_workers, operate
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: perdure fork order-42 --from charge")
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_run)
 @click.option("--from", "from_step", required=True, metavar="STEP", help="Key or name of the first step to do anew.")
 @click.option("--id", "run_id", metavar="ID", help="The fork's run id; by default a new one.")
 @click.option("--keep-keys", is_flag=True, help="Let it have the idempotency keys of its origin.")

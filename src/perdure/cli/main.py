@@ -37,6 +37,8 @@ COMMANDS = {
     "export": "perdure.cli.exports",
     "schedules": "perdure.cli.schedules",
     "queues": "perdure.cli.queues",
+    "top": "perdure.cli.top",
+    "tail": "perdure.cli.tailing",
     "prune": "perdure.cli.pruning",
     "namespaces": "perdure.cli.spaces",
     "config": "perdure.cli.settings",
@@ -44,6 +46,7 @@ COMMANDS = {
     "rotate-keys": "perdure.cli.keys",
     "doctor": "perdure.cli.doctor",
     "db": "perdure.cli.databases",
+    "completion": "perdure.cli.completing",
 }
 """Every command, in the order of the help, and the module it is in; modules are loaded when they are needed."""
 

@@ -99,11 +99,12 @@ def _list(store: str | None, *, as_json: bool) -> Exit:
     if not found:
         out.line(Part("no queues yet", "dim"))
         return Exit.OK
-    out.table(COLUMNS, [_row(one, now) for one in found])
+    out.table(COLUMNS, [queue_row(one, now) for one in found])
     return Exit.OK
 
 
-def _row(usage: QueueUsage, now: int) -> tuple[Cell, ...]:
+def queue_row(usage: QueueUsage, now: int) -> tuple[Cell, ...]:
+    """Return a queue as a row of ``COLUMNS``."""
     row, limits = usage.row, usage.row.limits
     rate = "" if limits.period is None else f"{usage.begun} of {limits.starts} in {span(limits.period)}"
     if row.paused:
@@ -130,4 +131,4 @@ def _limit(limit: int | None) -> Cell:
     return Part("-", "dim") if limit is None else f"{limit:,}"
 
 
-__all__ = ["queues"]
+__all__ = ["COLUMNS", "queue_row", "queues"]

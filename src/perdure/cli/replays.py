@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perdure import describe
+from perdure.cli.completing import complete_run
 from perdure.cli.events import tell
 from perdure.cli.exits import Exit
 from perdure.cli.opening import existing_store, find_run, read_log
@@ -37,7 +38,7 @@ _MARKS = {Verdict.SAME: Part("✓", "good"), Verdict.OPEN: Part("✓", "good"), 
 
 
 @click.command(epilog="Example: perdure replay order-42 --app orders")
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_run)
 @click.option("--app", metavar="MODULE", help="Where the code is, instead of where the log says.")
 @click.option(
     "--history",

@@ -16,6 +16,7 @@ from perdure.cli.exits import Exit
 from perdure.cli.loading import load, load_workflow, read_input
 from perdure.cli.main import say
 from perdure.cli.options import debug_option, json_option, namespace, print_json, store_option
+from perdure.cli.progress import steps_shown
 from perdure.clock import SystemClock
 from perdure.errors import DefinitionError, NotSerializable, PerdureError, RunConflict, StoreError
 from perdure.here import Here
@@ -51,14 +52,9 @@ def run(
     made = None if tools is None else load(tools)
     run_id = ids.run_id(SystemClock().now(), os.urandom) if run_id is None else run_id
     try:
-        result = asyncio.run(
-            _interruptible(
-                Here(definition, run_id, store or None, namespace=namespace(), tools=made).result(
-                    value, retry_failed=True, announced=False
-                ),
-                run_id,
-            )
-        )
+        with steps_shown(run_id) as hooks:
+            here = Here(definition, run_id, store or None, namespace=namespace(), tools=made, hooks=hooks)
+            result = asyncio.run(_interruptible(here.result(value, retry_failed=True, announced=False), run_id))
     except asyncio.CancelledError:
         return Exit.INTERRUPTED
     except (RunConflict, DefinitionError, NotSerializable, StoreError):

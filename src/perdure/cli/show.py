@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perdure import describe
+from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.opening import existing_store, find_run, live_workers, read_log
 from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
@@ -75,7 +76,7 @@ class Seen:
 
 
 @click.command(epilog="Example: perdure show order-42")
-@click.argument("run")
+@click.argument("run", shell_complete=complete_run)
 @store_option
 @json_option
 @debug_option

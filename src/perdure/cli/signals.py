@@ -8,6 +8,7 @@ import click
 
 from perdure import describe
 from perdure.cli.choosing import do_to_many, is_one, many_options
+from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, find_run, live_workers, operate, take_back
@@ -71,7 +72,7 @@ def signal(
 
 
 @click.command(epilog="Example: perdure pause order-42 --reason 'waiting for stock'")
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_run)
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the log and shown.")
 @many_options
 @store_option

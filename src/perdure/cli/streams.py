@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perdure import describe
+from perdure.cli.completing import complete_run
 from perdure.cli.events import following
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: perdure stream order-42 tokens --follow")
-@click.argument("run")
+@click.argument("run", shell_complete=complete_run)
 @click.argument("name", default=DEFAULT_STREAM)
 @click.option("--follow", "-f", is_flag=True, help="Go on with new values until the run has ended.")
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Leave out values up to this one.")

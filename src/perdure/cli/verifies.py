@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.opening import all_runs, existing_store, find_run
 from perdure.cli.options import debug_option, json_option, namespace, print_json, screen, store_option
+from perdure.cli.progress import advancing
 from perdure.cli.render import Column, Part
 from perdure.cli.words import count
 from perdure.store.protocol import Filter
 from perdure.verifying import verify_run
 
+if TYPE_CHECKING:
+    from perdure.store.protocol import Store
+
 COLUMNS = (Column("RUN", flexible=True), Column("SEQ", right=True), Column("DAMAGE", flexible=True))
 
 
 @click.command(epilog="Example: perdure verify && echo all is well")
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_run)
 @store_option
 @json_option
 @debug_option
@@ -31,7 +38,7 @@ def verify(run: str | None, *, store: str | None, as_json: bool) -> Exit:
             all_runs(opened, Filter(namespace=namespace(), limit=500)) if run is None else iter([find_run(opened, run)])
         )
         damage, events, looked_at = [], 0, 0
-        for row in rows:
+        for row in rows if run is not None else advancing(rows, "run", lambda: _number(opened)):
             found = verify_run(opened, row)
             damage += found.damage
             events += found.events
@@ -54,6 +61,10 @@ def verify(run: str | None, *, store: str | None, as_json: bool) -> Exit:
     out.table(COLUMNS, rows_)
     out.line(Part("✗", "bad"), f" {checked}: {len(damage)} not as written; restore from a backup")
     return Exit.NO
+
+
+def _number(store: Store) -> int:
+    return sum(one.number for one in store.count_runs(Filter(namespace=namespace())))
 
 
 __all__ = ["verify"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perdure import describe, diagnosis
+from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.opening import existing_store
 from perdure.cli.options import debug_option, json_option, namespace, print_json, screen, store_option
@@ -28,7 +29,7 @@ STYLES = {Severity.OK: "", Severity.NOTE: "", Severity.WARN: "warn", Severity.BA
 
 
 @click.command(epilog="Example: perdure why order-42")
-@click.argument("run")
+@click.argument("run", shell_complete=complete_run)
 @store_option
 @json_option
 @debug_option
