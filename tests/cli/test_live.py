@@ -173,17 +173,16 @@ class TestLines:
             def isatty(self):
                 return True
 
-        monkeypatch.setattr("perdure.cli.progress.AFTER", -1.0)
-        monkeypatch.setattr("perdure.cli.progress.EVERY", -1.0)
         monkeypatch.setenv("TERM", "xterm")
-        monkeypatch.setattr(sys, "stderr", Tty())
-        assert list(advancing(range(4), "run", lambda: 4)) == [0, 1, 2, 3]
-        written = sys.stderr.getvalue()
+        stream = Tty()
+        line = Line(stream, after=-1, every=-1)
+        assert list(advancing(range(4), "run", lambda: 4, line)) == [0, 1, 2, 3]
+        written = stream.getvalue()
         assert " 50%  2 runs in " in written
         assert "100%" in written
         assert written.endswith("\r\x1b[K")
         monkeypatch.setenv("TERM", "dumb")
-        assert not Line().is_shown
+        assert not Line(stream).is_shown
 
 
 class TestCompletion:

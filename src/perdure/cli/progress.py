@@ -34,11 +34,12 @@ _CLEAR = "\r\x1b[K"
 class Line:
     """One line at the bottom of a terminal; nothing where there is none."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, *, after: float = AFTER, every: float = EVERY) -> None:
         self._stream = sys.stderr if stream is None else stream
         screen = Screen(self._stream, os.environ)
         self.is_shown = screen.is_terminal and os.environ.get("TERM") != "dumb"
         self._width = screen.width or 80
+        self._after, self._every = after, every
         self._began = self._last = time.perf_counter()
         self._is_there = False
 
@@ -50,7 +51,7 @@ class Line:
     def show(self, text: Callable[[], str], *, now: bool = False) -> None:
         """Draw the line, unless it was drawn a moment ago, or all goes quickly."""
         moment = time.perf_counter()
-        if not self.is_shown or (not now and (moment - self._began < AFTER or moment - self._last < EVERY)):
+        if not self.is_shown or (not now and (moment - self._began < self._after or moment - self._last < self._every)):
             return
         self._last, self._is_there = moment, True
         parts = cut([_Part(text())], self._width - 1)
@@ -65,15 +66,18 @@ class Line:
             self._stream.flush()
 
 
-def advancing(items: Iterable[T], what: str, total: Callable[[], int] | None = None) -> Iterator[T]:
+def advancing(
+    items: Iterable[T], what: str, total: Callable[[], int] | None = None, line: Line | None = None
+) -> Iterator[T]:
     """Iterate over something, and show how far that is.
 
     Args:
         items: what to iterate over.
         what: the noun for one of them.
         total: how many there are, asked for where it is shown; it may have become more meanwhile.
+        line: where; by default a line on stderr.
     """
-    line = Line()
+    line = Line() if line is None else line
     of = total() if total is not None and line.is_shown else 0
     try:
         for number, item in enumerate(items, 1):
