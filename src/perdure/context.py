@@ -231,12 +231,9 @@ class StepContext(Generic[ToolsT]):
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger (``perdure.step``) whose records carry run_id, workflow, step and attempt."""
+        """A logger (``perdure.step``) whose records carry run_id, workflow, namespace, queue, worker, step, attempt."""
         if self._logger is None:
-            self._logger = ContextLogger(
-                logging.getLogger("perdure.step"),
-                {"run_id": self.run_id, "workflow": self.workflow, "step": self.step, "attempt": self.attempt},
-            )
+            self._logger = ContextLogger(logging.getLogger("perdure.step"), self._sink.about())
         return self._logger
 
 
@@ -251,7 +248,8 @@ class RunContext:
         workflow: name of the workflow.
         version: the version the run is pinned to.
         scheduled_at: the occurrence (aware) that started the run, or None if no schedule did.
-        logger: a logger (``perdure.workflow``) with run_id, workflow and version, silent while replaying.
+        logger: a logger (``perdure.workflow``) whose records carry run_id, workflow, version, namespace, queue and
+            worker; silent while replaying.
     """
 
     __slots__ = ("logger", "run_id", "scheduled_at", "version", "workflow")
@@ -263,7 +261,7 @@ class RunContext:
         self.scheduled_at = run.scheduled_at
         self.logger: logging.LoggerAdapter[logging.Logger] = ContextLogger(
             logger or logging.getLogger("perdure.workflow"),
-            {"run_id": run.run_id, "workflow": run.workflow, "version": run.version},
+            {**run.about, "version": run.version},
             lambda: run.replaying,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections import deque
 from contextvars import copy_context
@@ -16,6 +15,8 @@ from perdure.model.durations import to_datetime
 from perdure.model.records import Event, Kind, Verdict
 from perdure.runtime.threads import Threads
 from perdure.store.coded import codecs_of
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
     from perdure.runtime.worker import Worker
     from perdure.store.protocol import Reclaimed, Store
-
-logger = logging.getLogger("perdure.hooks")
 
 MOST = 10_000
 """Notices that wait for one hook."""
@@ -187,7 +186,7 @@ class _Line:
         self._hooks.dropped += count
         if not self._has_warned:
             self._has_warned = True
-            logger.warning("%r is too slow: notices for it are dropped, and counted in its `dropped`", self._hooks)
+            say(lines.HOOK_SLOW, hooks=repr(self._hooks))
 
     async def _serve(self) -> None:
         queue = self._queue
@@ -215,7 +214,7 @@ class _Line:
             self._failed(notice, error)
 
     def _failed(self, notice: object, error: BaseException) -> None:
-        logger.error("%r failed at %r", self._hooks, notice, exc_info=error)
+        say(lines.HOOK_FAILED, error=error, hooks=repr(self._hooks), notice=repr(notice))
 
     async def _on_thread(self, calls: list[tuple[Method, Any]]) -> list[Any]:
         done: asyncio.Future[list[Any]] = self._loop.create_future()
@@ -239,7 +238,7 @@ class _Line:
             self._task = None
             if self._queue:
                 self._hooks.dropped += len(self._queue)
-                logger.warning("%r had not heard %d notices when the engine stopped", self._hooks, len(self._queue))
+                say(lines.HOOK_CUT_OFF, hooks=repr(self._hooks), notices=len(self._queue))
                 self._queue.clear()
         self._threads.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,6 +28,8 @@ from perdure.runtime.watch import Watch
 from perdure.runtime.worker import Worker
 from perdure.store.coded import coded, stored_by
 from perdure.store.open import open_store, store_name
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 from perdure.waiting import Home, Waiters
 from perdure.workflow import collect
 
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from perdure.store.protocol import Store
     from perdure.transactional.source import Source
     from perdure.workflow import Workflow
-
-logger = logging.getLogger("perdure.engine")
 
 TURNS, SHORT = 50, 0.0005
 """How often ``idle`` looks: at so many turns of the loop, then every so many seconds."""
@@ -331,7 +330,7 @@ class Engine(Client):
                 fault = self._home.fault
                 await self.stop(0, 0)
                 raise fault
-            logger.warning("asked to stop: draining; a second signal stops at once")
+            say(lines.ASKED_TO_STOP, worker=self._worker.name if self._worker is not None else self._name)
             stopping = asyncio.ensure_future(self.stop(drain, grace))
             hurry = asyncio.ensure_future(again.wait())
             await asyncio.wait({stopping, hurry}, return_when=asyncio.FIRST_COMPLETED)
@@ -424,7 +423,7 @@ class Engine(Client):
 
     def _gone(self, error: StoreGone) -> None:
         """Nothing can be done any more: tell whoever waits, and let ``serve`` end."""
-        logger.critical("%s", error)
+        say(lines.STORE_GONE, error=error)
         if self._worker is not None:
             self._worker.store_gone()
         self._home.fail(error)

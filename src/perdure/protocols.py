@@ -67,6 +67,10 @@ class StepSink(Protocol):
         """Keep bytes under a name with the attempt's outcome."""
         ...
 
+    def about(self) -> Mapping[str, Any]:
+        """Return what log lines of the attempt carry: run_id, workflow, namespace, queue, worker, step, attempt."""
+        ...
+
 
 class TransactionLike(Protocol):
     """One transaction of a source, not yet begun. Of a sync source, no coroutine here ever suspends."""
@@ -307,6 +311,11 @@ class CurrentRun(Protocol):
     @property
     def replaying(self) -> bool:
         """Whether the code is going again over what is recorded."""
+        ...
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What log lines about the run carry: run_id, workflow, namespace, queue, worker."""
         ...
 
     def call_step(

@@ -8,7 +8,6 @@ in an outbox, in the order in which it was written, so what one transaction has 
 from __future__ import annotations
 
 import asyncio
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
@@ -19,6 +18,8 @@ from perdure.model.outbox import Entry, read_entry
 from perdure.model.records import Delivery, Message, NewRun, Status
 from perdure.operations.missing import missing
 from perdure.runtime import points
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from perdure.transactional.transaction import Transaction
 
 T = TypeVar("T")
-
-logger = logging.getLogger("perdure.relaying")
 
 BATCH: Final = 100
 """Entries in one transaction."""
@@ -161,12 +160,12 @@ class Relay:
         await transaction.commit()
         for one in due:
             if one.id in aside:
-                logger.error(
-                    "%r: entry %d, for run %s, is set aside: %s",
-                    self._source,
-                    one.id,
-                    one.run_id,
-                    _headline(aside[one.id]),
+                say(
+                    lines.ENTRY_SET_ASIDE,
+                    error=aside[one.id],
+                    source=repr(self._source),
+                    entry=one.id,
+                    run_id=one.run_id,
                 )
 
     # -- in the store
@@ -234,9 +233,7 @@ class Relay:
             error = await operations.call(lambda: missing(store, one.run_id, namespace))
             return None if isinstance(error, RunPurged) else error
         if row.status is Status.COMPLETED:
-            logger.info(
-                "%r: entry %d: run %s has completed, with or without the signal", self._source, one.id, one.run_id
-            )
+            say(lines.SIGNAL_UNHEARD, source=repr(self._source), entry=one.id, run_id=one.run_id)
             return None
         return WrongState(
             f"run {one.run_id!r} is {row.status.word}, and hears no signal any more",
@@ -255,7 +252,7 @@ class Relay:
                 pause = self._failed(error)
             else:
                 if self._away:
-                    logger.info("%r: its outbox is relayed again", self._source)
+                    say(lines.OUTBOX_BACK, source=repr(self._source))
                 self._away = 0
                 pause = 0.0 if found == BATCH else FIRST if found else min(2 * (pause or FIRST), EVERY)
             if pause:
@@ -271,7 +268,7 @@ class Relay:
             return FIRST
         self._away += 1
         if self._away == 1:
-            logger.warning("%r: its outbox is not to be had, trying again: %s", self._source, _headline(error))
+            say(lines.OUTBOX_AWAY, error=error, source=repr(self._source), reason=_headline(error))
         return min(FIRST * 2.0**self._away, LONGEST)
 
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:

@@ -19,6 +19,9 @@ class Sink:
     def artifact(self, name: str, data: bytes, /) -> None:
         self.said.append((name, data))
 
+    def about(self) -> dict[str, object]:
+        return {"run_id": "r1", "workflow": "w", "step": "charge", "attempt": 2}
+
 
 @pytest.fixture
 def sink() -> Sink:

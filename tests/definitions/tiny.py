@@ -23,6 +23,7 @@ class TinyRun:
     workflow = "w"
     version = "1"
     scheduled_at = None
+    about = {"run_id": "r1", "workflow": "w"}  # noqa: RUF012 - nobody changes it
 
     def __init__(self) -> None:
         self.replaying = False

@@ -6,7 +6,6 @@ Each reads the schedule, decides what it is to be, and writes that on condition 
 from __future__ import annotations
 
 import json
-import logging
 import os
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -22,6 +21,8 @@ from perdure.model.records import Artifact, Verdict
 from perdure.model.schedules import Overlap, Policy, ScheduleRow, ScheduleState, listed
 from perdure.model.starting import valid_tags
 from perdure.operations.starting import Start
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from perdure.operations.verbs import Operations
     from perdure.queues import Queue
     from perdure.workflow import Workflow
-
-logger = logging.getLogger("perdure.schedules")
 
 KEY_LIMIT: Final = 400
 """Bytes (UTF-8) in a schedule's key: with an occurrence it makes the id of a run."""
@@ -92,11 +91,7 @@ class Scheduling:
             came_to, change = defining.define(old, new, now, os.urandom)
             if came_to is Defined.OLDER:
                 assert old is not None
-                logger.warning(
-                    "schedule %s is left as it is: it was defined by a newer build, or in revision %d",
-                    new.key,
-                    old.revision,
-                )
+                say(lines.SCHEDULE_OLDER, schedule=new.key, revision=old.revision, namespace=new.namespace)
                 return old
             if change is None:
                 assert old is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from contextvars import Context
 from enum import Enum
@@ -15,6 +14,7 @@ from perdure.context import StepContext, enter_step
 from perdure.errors import StepAborted, StepTimeout
 from perdure.model.ids import idempotency_key
 from perdure.runtime import points
+from perdure.runtime.about import about_attempt
 from perdure.runtime.reports import Report, last_progress
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from perdure.protocols import StreamLike
     from perdure.runtime.calls import StepCall
     from perdure.runtime.run import Run
-
-logger = logging.getLogger("perdure.step")
 
 _MAKING = Lock()
 _NO_CONTEXT = Context()
@@ -269,6 +267,10 @@ class Body:
                         report.close()
                     self.report = report
         return self.report
+
+    def about(self) -> dict[str, Any]:
+        """Return what log lines of the attempt carry."""
+        return about_attempt(self)
 
     def artifact(self, name: str, data: bytes) -> None:
         """Keep bytes with the step's outcome."""

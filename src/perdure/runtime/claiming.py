@@ -7,13 +7,14 @@ slot is refilled the moment it is free.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Protocol
 
 from perdure.errors import StoreError
 from perdure.model.records import Status
 from perdure.runtime import points
 from perdure.runtime.alarm import Alarm
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from perdure.runtime.host import Host
     from perdure.runtime.journal import Journal
     from perdure.store.protocol import Route, Store
-
-logger = logging.getLogger("perdure.worker")
 
 BATCH = 200
 """Runs claimed in one transaction at most."""
@@ -141,10 +140,10 @@ class Claiming:
             try:
                 await self._claim()
             except StoreError as error:
-                logger.warning("nothing could be claimed, trying again in %g s: %s", PAUSE, error)
+                say(lines.NOT_CLAIMED, error=error, pause=PAUSE, worker=self._host.worker)
                 await self._pause()
-            except Exception:  # a fault of ours must not end the claiming for good
-                logger.critical("claiming failed, trying again in %g s", PAUSE, exc_info=True)
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not end the claiming for good
+                say(lines.CLAIM_FAULT, error=error, fault=True, pause=PAUSE, worker=self._host.worker)
                 await self._pause()
             else:
                 self._busy = False

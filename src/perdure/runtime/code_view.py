@@ -14,6 +14,7 @@ from perdure.model.durations import to_datetime
 from perdure.model.keys import SEND, SIGNAL, emit_name, patch_key
 from perdure.model.records import Artifact, Kind, Message
 from perdure.runtime import drift
+from perdure.runtime.about import about
 from perdure.runtime.calls import StepCall
 from perdure.runtime.children import ChildCall, call_child, send
 from perdure.runtime.reports import encoded, named
@@ -74,6 +75,11 @@ class CodeView:
     def replaying(self) -> bool:
         """Whether the code is going again over what is recorded."""
         return self._run.replaying
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What log lines about the run carry."""
+        return about(self._run)
 
     def call_step(self, step: StepLike, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> StepCall:
         """Take a call's key and arguments; its outcome comes when it is awaited.

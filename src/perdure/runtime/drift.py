@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import TYPE_CHECKING
 
 from perdure.errors import DriftError, Undecodable
+from perdure.runtime.about import about
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from perdure.model.records import Event
     from perdure.protocols import StepLike
     from perdure.runtime.calls import StepCall
     from perdure.runtime.run import Run
-
-logger = logging.getLogger("perdure.run")
 
 SHOWN = 500
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -73,7 +73,7 @@ def guard_moved(run: Run, call: StepCall) -> bool:
 def depart(run: Run, error: DriftError) -> bool:
     """Block the run for a departure, or go on with a warning if that is how the engine works; True if it goes on."""
     if run.host.on_drift == "warn":
-        logger.warning("%s; it goes on all the same (on_drift='warn')", error.headline)
+        say(lines.DRIFT_PASSED, error=error, **about(run))
         return True
     run.loop.poisoned(error)
     return False

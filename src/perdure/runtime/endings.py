@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +22,19 @@ from perdure.model import payloads
 from perdure.model.failures import encode_failure, failure_text
 from perdure.model.records import Kind, StateChange, Status
 from perdure.runtime import aftermath, drift, undoing
+from perdure.runtime.about import about
 from perdure.runtime.bodies import Abort
 from perdure.runtime.calls import Call
 from perdure.runtime.ending import Ending
 from perdure.runtime.outcomes import settle_body
 from perdure.runtime.succession import continued
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from perdure.runtime.run import Run
     from perdure.runtime.runloop import RunTask
 
-
-logger = logging.getLogger("perdure.run")
 
 _ASYNCIO = str(Path(asyncio.__file__).parent)
 _OTHER_LOOP = ("attached to a different loop", "bound to a different event loop")
@@ -78,12 +78,8 @@ def finish(run: Run, root: RunTask) -> None:
         return
     run.loop.asyncgens.close()
     for task in run.loop.unheard():
-        logger.warning(
-            "run %s: %s has failed, and the workflow never looked",
-            run.run_id,
-            task.scope.path or task.get_name(),
-            exc_info=task.exception(),
-        )
+        name = task.scope.path or task.get_name()
+        say(lines.TASK_UNHEARD, error=task.exception(), task=name, **about(run))
     write(run, for_root(run, root))
 
 

@@ -5,21 +5,20 @@ It also watches the loop: one that has not turned for a while is named in a warn
 
 from __future__ import annotations
 
-import logging
 import sys
 import traceback
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from perdure.errors import StoreError
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.model.clock import Clock
     from perdure.store.protocol import Store
-
-logger = logging.getLogger("perdure.worker")
 
 LATE = 1.0
 """Seconds without a turn after which the loop is reported."""
@@ -103,10 +102,10 @@ class Heartbeat:
         except StoreError as error:
             if before >= self._quiet_until:
                 self._quiet_until = before + QUIET
-                logger.warning("heartbeat: the lease could not be renewed, trying again: %s", error)
+                say(lines.NOT_RENEWED, error=error)
             return False
-        except Exception:  # a fault of ours must not end the renewals for good
-            logger.critical("heartbeat: the lease could not be renewed, trying again", exc_info=True)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the renewals for good
+            say(lines.HEARTBEAT_FAULT, error=error, fault=True)
             return False
         if not held:
             self.until = 0.0
@@ -129,9 +128,4 @@ class Heartbeat:
         self._reported = True
         frame = sys._current_frames().get(self._loop_thread or 0)  # noqa: SLF001 - there is no public spelling
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
-        logger.warning(
-            "the event loop has not turned for %.1f s: something blocks it (the lease is kept meanwhile). "
-            "Make the step a plain def, so that it runs on a thread, or await.\n%s",
-            late,
-            stack,
-        )
+        say(lines.LOOP_BLOCKED, late=late, stack=stack)

@@ -130,6 +130,8 @@ class Host:
     reached: Callable[[str], None] | None = None
     """Told of each point of ``perdure.runtime.points`` as it is reached; crash tests die there."""
     build: str = ""
+    worker: str = ""
+    """The worker's name."""
     on_drift: OnDrift = "block"
     hooks: Hearing | None = None
     codecs: Codecs = NONE

@@ -8,7 +8,6 @@ hands the batch over. A lone run flushes at its barrier at once, as nobody else 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from contextvars import copy_context
 from functools import partial
@@ -17,7 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perdure.errors import EngineNotOpen, StoreBusy, StoreCorrupt, StoreError, StoreUnsafe
 from perdure.model.records import CommitItem, Verdict
 from perdure.runtime import points
+from perdure.runtime.about import about
 from perdure.runtime.threads import Threads
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from perdure.model.records import Event
     from perdure.runtime.run import Run
     from perdure.store.protocol import Store
-
-logger = logging.getLogger("perdure.journal")
 
 T = TypeVar("T")
 
@@ -199,13 +199,13 @@ class Journal:
                 if run not in kept:
                     run.unwritable(job.error)
             if kept:
-                logger.warning("the store cannot be written, trying again in %.2f s: %s", self._pause, job.error)
+                say(lines.STORE_UNWRITABLE, error=job.error, pause=self._pause)
                 self._busy = True
                 self._loop.call_later(self._pause, self._commit_on_thread, kept)
                 self._pause = min(2 * self._pause, RETRY_MOST)
                 return
         else:
-            logger.critical("the store failed: %s", job.error, exc_info=job.error)
+            say(lines.STORE_FAILED, error=job.error, fault=True)
             for run in job.batch:
                 run.unwritable(job.error)
         self._flush()
@@ -238,8 +238,8 @@ class Journal:
                     run.unwritable(StoreError(f"the store refused what run {run.run_id} writes", run_id=run.run_id))
             except KeyboardInterrupt as raised:  # of this run's code; what the others wrote is on disk too
                 interrupt = raised
-            except Exception as error:  # a fault of ours, which concerns this run only
-                logger.critical("run %s: internal error", run.run_id, exc_info=True)
+            except Exception as error:  # noqa: BLE001 - a fault of ours, which concerns this run only
+                say(lines.RUN_FAULT, error=error, fault=True, **about(run))
                 run.unwritable(error)
         if interrupt is not None:
             self.kick()

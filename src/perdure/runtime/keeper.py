@@ -7,21 +7,20 @@ of them do at once is done once.
 
 from __future__ import annotations
 
-import logging
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
 from perdure.clock import SystemClock
 from perdure.errors import PerdureError
 from perdure.store.pruning import Pruning
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perdure.model.retention import Retention
     from perdure.store.protocol import Store
-
-logger = logging.getLogger("perdure.worker")
 
 TERM: Final = 60.0
 """Seconds for which a keeper is elected."""
@@ -78,9 +77,9 @@ class Keeper:
                     self._make_pass()
             except PerdureError as error:
                 if not self._stop.is_set():
-                    logger.warning("old runs could not be purged, trying again in %g s: %s", pause, error)
-            except Exception:  # a fault of ours must not end it for good
-                logger.critical("old runs could not be purged, trying again in %g s", pause, exc_info=True)
+                    say(lines.NOT_PURGED, error=error, pause=pause)
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not end it for good
+                say(lines.PURGE_FAULT, error=error, fault=True, pause=pause)
         self._give_back()
 
     def _make_pass(self) -> None:
@@ -100,7 +99,7 @@ class Keeper:
             yield self._clock.monotonic() - begun
             begun = self._clock.monotonic()
         if pruning.pruned.runs:
-            logger.info("runs purged: %d", pruning.pruned.runs)
+            say(lines.PURGED, runs=pruning.pruned.runs, namespace=self._namespace)
 
     def _is_elected(self) -> bool:
         now = self._clock.monotonic()
@@ -114,7 +113,7 @@ class Keeper:
             try:
                 self._store.elect(self._chore, self._key, 0)
             except PerdureError as error:
-                logger.info("another worker purges old runs only in %g s: %s", TERM, error)
+                say(lines.PURGE_KEPT, error=error, pause=TERM)
 
 
 __all__ = ["Keeper"]

@@ -6,11 +6,12 @@ for a free slot, for a worker with their code, or are paused.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from perdure.model.durations import to_datetime
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     import asyncio
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from perdure.runtime.host import Host
     from perdure.runtime.journal import Journal
     from perdure.store.protocol import Store
-
-logger = logging.getLogger("perdure.worker")
 
 BATCH: Final = 100
 """Runs that are cancelled in one pass."""
@@ -64,7 +63,7 @@ class Overdue:
     def _looked(self, done: asyncio.Future[int]) -> None:
         self._looking = False
         if (error := done.exception()) is not None:
-            logger.warning("runs past their deadlines could not be looked for: %s", error)
+            say(lines.OVERDUE_UNKNOWN, error=error, worker=self._host.worker)
         elif done.result():
             self._asked()
             if done.result() == BATCH:

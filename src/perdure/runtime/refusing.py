@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-from perdure.errors import PerdureError
 from perdure.model.records import Kind
+from perdure.runtime.about import about
 from perdure.runtime.endings import misfit
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from perdure.runtime.journal import Journal
     from perdure.runtime.run import Run
     from perdure.store.protocol import Store
-
-logger = logging.getLogger("perdure.worker")
 
 PAUSE = 1.0
 """Seconds before a refusal that the store did not take is tried again."""
@@ -63,7 +62,7 @@ class Refusing:
             if error is None:
                 self._tell(run, future.result())
             elif self._holds(run):
-                logger.warning("run %s could not be refused, trying again in %g s: %s", run.run_id, PAUSE, error)
+                say(lines.RUN_NOT_REFUSED, error=error, pause=PAUSE, **about(run))
                 self._host.loop.call_later(PAUSE, self.refuse, run)
             else:
                 self._done(run, [])
@@ -73,8 +72,7 @@ class Refusing:
 
     def _tell(self, run: Run, events: list[Event]) -> None:
         if events and events[-1].kind == Kind.RUN_RELEASED:
-            why = run.verdict.headline if isinstance(run.verdict, PerdureError) else run.verdict
-            logger.warning("run %s does not fit this build, and is left to others: %s", run.run_id, why)
+            say(lines.RUN_LEFT_TO_OTHERS, error=run.verdict, **about(run))
         if self._host.hooks is not None:
             self._host.hooks.wrote(run, events)
         self._done(run, events)
@@ -92,7 +90,7 @@ class Refusing:
     def _looked(self, done: asyncio.Future[list[int]]) -> None:
         self._looking = False
         if (error := done.exception()) is not None:
-            logger.warning("runs that no build is left for could not be looked for: %s", error)
+            say(lines.STRANDED_UNKNOWN, error=error, worker=self._host.worker)
             return
         self._stranded = done.result()
 

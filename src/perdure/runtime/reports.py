@@ -8,7 +8,6 @@ kept. When an attempt ends, everything it has said is in the log before its outc
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from functools import lru_cache
 from threading import Condition, Lock
@@ -19,6 +18,9 @@ from perdure.model import payloads
 from perdure.model.codec import ValueCodec
 from perdure.model.keys import check_explicit
 from perdure.model.records import Kind
+from perdure.runtime.about import about
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from perdure.model.records import Artifact
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from perdure.runtime.calls import StepCall
     from perdure.runtime.run import Run
     from perdure.runtime.threads import Threads
-
-logger = logging.getLogger("perdure.step")
 
 LINGER = 0.02
 """Seconds between two commits of what attempts say."""
@@ -239,7 +239,7 @@ def last_progress(run: Run, call: StepCall) -> Any:
     try:
         return _ANY.decode(payload)
     except Undecodable as error:
-        logger.warning("run %s: what %s recorded last of its progress cannot be read: %s", run.run_id, call.key, error)
+        say(lines.PROGRESS_UNREADABLE, error=error, key=call.key, step=call.step.name, **about(run))
         return None
 
 

@@ -8,7 +8,6 @@ waits, or writes the run as sleeping and lets it go.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from functools import partial
 from hashlib import sha256
@@ -19,6 +18,7 @@ from perdure.model import chain, forking, payloads
 from perdure.model.records import Event, Kind, StateChange, Status
 from perdure.model.replay import OUTCOMES, Replay
 from perdure.runtime import children, drift, endings, resting
+from perdure.runtime.about import about
 from perdure.runtime.alarm import Alarm
 from perdure.runtime.bodies import Abort, Body
 from perdure.runtime.calls import marked_first
@@ -28,6 +28,8 @@ from perdure.runtime.outcomes import recorded_outcome, settle_body
 from perdure.runtime.runloop import TORN, RunLoop, RunTask, Timer
 from perdure.runtime.transacting import TransactionalBody
 from perdure.runtime.waits import Waits
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from perdure.runtime.undoing import Undoing
     from perdure.runtime.waits import SignalWait
     from perdure.workflow import Workflow
-
-logger = logging.getLogger("perdure.run")
 
 LAST_INSTANT = 253_402_300_799_000_000
 """The end of the year 9999 in µs: no timer is due later, whatever it was set to."""
@@ -217,7 +217,7 @@ class Run:
     def _broken(self, error: BaseException) -> None:
         """A fault of ours ends this execution, never the run or its neighbours; an interrupt goes on."""
         if not isinstance(error, (StoreError, KeyboardInterrupt)):
-            logger.critical("run %s: internal error", self.run_id, exc_info=error)
+            say(lines.RUN_FAULT, error=error, fault=True, **about(self))
         self.drop(error)
         self.host.owner.run_lost(self, error)
         if isinstance(error, KeyboardInterrupt):

@@ -10,7 +10,6 @@ loop offers cannot be recorded and raises ``NotDurable``.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import sys
 from asyncio import events
@@ -23,6 +22,8 @@ from perdure.context import RunLoopBase, current_task
 from perdure.errors import NotDurable, RunGone
 from perdure.model.keys import TIMER, Scope, task_name
 from perdure.runtime import asyncgens
+from perdure.telemetry import lines
+from perdure.telemetry.logs import described, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from perdure.protocols import CurrentRun
     from perdure.runtime.calls import CallFuture
-
-logger = logging.getLogger("perdure.run")
 
 PASSES = 256
 """Passes over the ready queue in one activation; part of the format, since polling code counts them."""
@@ -267,7 +266,10 @@ class RunLoop(RunLoopBase):
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """Log it."""
-        logger.error("run %s: %s", self.run.run_id, context.get("message"), exc_info=context.get("exception"))
+        # Not what asyncio says of it: that shows the arguments of callbacks.
+        error = context.get("exception")
+        what = context.get("message") if error is None else described(error)
+        say(lines.LOOP_ERROR, error=error, what=what, **self.run.about)
 
     async def shutdown_asyncgens(self) -> None:
         """Nothing to do: the run closes them when it returns."""

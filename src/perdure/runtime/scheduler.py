@@ -8,7 +8,6 @@ what was seen, so that one of them wins and the others have done nothing.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +17,8 @@ from perdure.model.payloads import REFERENCE
 from perdure.model.records import Artifact, Verdict
 from perdure.runtime import points
 from perdure.runtime.alarm import Alarm
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from perdure.runtime.host import Host
     from perdure.runtime.journal import Journal
     from perdure.store.protocol import Route, Store
-
-logger = logging.getLogger("perdure.scheduler")
 
 BATCH: Final = 100
 """Schedules fired in one transaction."""
@@ -142,10 +141,10 @@ class Scheduler:
             try:
                 await self.fire()
             except StoreError as error:
-                logger.warning("schedules could not be fired, trying again in %g s: %s", PAUSE, error)
+                say(lines.SCHEDULES_NOT_FIRED, error=error, pause=PAUSE, worker=self._host.worker)
                 await self._pause()
-            except Exception:  # a fault of ours must not end the firing for good
-                logger.critical("schedules could not be fired, trying again in %g s", PAUSE, exc_info=True)
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not end the firing for good
+                say(lines.SCHEDULES_FAULT, error=error, fault=True, pause=PAUSE, worker=self._host.worker)
                 await self._pause()
         self._task = None
 
@@ -226,7 +225,10 @@ class Scheduler:
     async def _note(self, row: ScheduleRow, fault: str) -> None:
         """Leave a schedule alone for a while, so that it stops no other, and say so where it is shown."""
         self._faulty[row.schedule_key] = self._host.loop.time() + FAULTY
-        logger.error("schedule %s could not be fired, trying again in %g s: %s", row.key, FAULTY, fault)
+        say(
+            lines.SCHEDULE_FAULTY, schedule=row.key, reason=fault, pause=FAULTY, workflow=row.workflow,
+            namespace=row.namespace, queue=row.queue,
+        )  # fmt: skip
         await self._journal.call(lambda: self._store.fault_schedule(row.schedule_key, fault))
 
 

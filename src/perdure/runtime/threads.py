@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
     from contextvars import Context
-
-logger = logging.getLogger("perdure.threads")
 
 IDLE = 10.0
 """Seconds after which a thread without work ends."""
@@ -71,7 +71,7 @@ class Threads:
         try:
             self._loop.call_soon_threadsafe(self._drain, context=self._context)
         except RuntimeError:  # the loop is closed: there is nobody to tell
-            logger.debug("an answer came after its loop had closed")
+            say(lines.ANSWER_TOO_LATE)
 
     def close(self) -> None:
         """Let idle threads end; busy ones end after their work."""

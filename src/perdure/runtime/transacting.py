@@ -14,7 +14,6 @@ serves threads: no coroutine of a sync source ever suspends, so it is driven to 
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,10 @@ from perdure.errors import (
 from perdure.model import payloads
 from perdure.model.transactions import Mark, Meaning, Row, is_whole, judge, row_id, seal
 from perdure.runtime import drift, points
+from perdure.runtime.about import about_attempt
 from perdure.runtime.bodies import _EAGER, _OVER, _RUNNING, _WAITING, Abort, Body
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from perdure.protocols import SourceLike, TransactionLike
     from perdure.runtime.calls import StepCall
     from perdure.runtime.run import Run
-
-logger = logging.getLogger("perdure.step")
 
 AGAIN = 0.05
 """Seconds after which what may pass is tried again."""
@@ -306,10 +306,7 @@ class TransactionalBody(Body):
             if clock.monotonic() >= until:
                 break
             await source.pause(AGAIN)
-        logger.warning(
-            "run %s: whether %s is committed cannot be found out: %s",
-            self.run.run_id, self.call.key, type(reason).__name__,
-        )  # fmt: skip
+        say(lines.STEP_OUTCOME_UNKNOWN, key=self.call.key, reason=type(reason).__name__, **about_attempt(self))
         raise OutcomeUnknown(
             f"step {self.call.key} of run {self.run.run_id} failed ({type(failed).__name__}), and its database does "
             f"not say within {source.settle:g} s whether it is committed",

@@ -6,7 +6,6 @@ late, which runs are still its own.
 
 from __future__ import annotations
 
-import logging
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +14,8 @@ from perdure.errors import StoreError
 from perdure.runtime import points
 from perdure.runtime.threads import Threads
 from perdure.runtime.watch import TICK
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from perdure.runtime.journal import Journal
     from perdure.runtime.run import Run
     from perdure.store.protocol import Store
-
-logger = logging.getLogger("perdure.worker")
 
 LOOK = 0.1
 """Seconds between looks for dead workers in a store that is not inline."""
@@ -106,7 +105,7 @@ class Vigil:
     def _looked(self, look: _Look) -> None:
         self._looking = False
         if look.error is not None and not self._blind:
-            logger.info("dead workers cannot be looked for, trying again: %s", look.error)
+            say(lines.DEAD_UNKNOWN, error=look.error, worker=self._host.worker)
         self._blind = look.error is not None
         if not self.closing:
             self._reclaim(look.dead)
@@ -130,10 +129,10 @@ class Vigil:
         self._reclaiming = False
         self._host.reach(points.RECLAIMED)
         if (error := done.exception()) is not None:
-            logger.warning("runs of dead workers could not be taken back: %s", error)
+            say(lines.NOT_RECLAIMED, error=error, worker=self._host.worker)
             return
         if done.result():
-            logger.warning("runs taken back from workers that died: %d", len(done.result()))
+            say(lines.RUNS_RECLAIMED, runs=len(done.result()), worker=self._host.worker)
             if self._host.hooks is not None:
                 self._host.hooks.reclaimed(done.result())
         self._worker.poke()
@@ -246,8 +245,8 @@ class _Look:
             self.dead = self._store.dead_workers(self._key, grace=self._grace)
         except StoreError as error:
             self.error = error
-        except Exception as error:  # a fault of ours must not end the looking for good
-            logger.critical("dead workers could not be looked for", exc_info=True)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the looking for good
+            say(lines.DEAD_FAULT, error=error, fault=True)
             self.error = StoreError(str(error))
 
     def finished(self) -> None:

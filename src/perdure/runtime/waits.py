@@ -6,7 +6,6 @@ that takes it out of the inbox; what nobody waits for yet is kept, in the order 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,13 @@ from perdure.context import MISSING
 from perdure.errors import RunGone, SignalTimeout, Undecodable
 from perdure.model import payloads
 from perdure.model.records import InboxKind, Kind
+from perdure.runtime.about import about
 from perdure.runtime.calls import Awaited
 from perdure.runtime.children import ended_outcome, request_cancel
 from perdure.runtime.overdue import reason
 from perdure.runtime.runloop import RunFuture
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from perdure.model.codec import ValueCodec
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from perdure.runtime.calls import Outcome
     from perdure.runtime.children import ChildCall
     from perdure.runtime.run import Run
-
-logger = logging.getLogger("perdure.run")
 
 
 class WaitFuture(RunFuture):
@@ -260,7 +260,7 @@ class Waits:
             data = run.host.codecs.load(row.codec, row.payload, run.host.store.get_artifact)
             value = wait.codec.decode_only(data)
         except Undecodable as misfit:
-            logger.warning("run %s: a signal %r is refused: %s", run.run_id, row.name, misfit)
+            say(lines.SIGNAL_REFUSED, error=misfit, signal=row.name, **about(run))
             run.record(
                 Kind.SIGNAL_REFUSED,
                 codec=row.codec,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from perdure.errors import StoreError, StoreGone
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from perdure.store.protocol import Store
-
-logger = logging.getLogger("perdure.store")
 
 TICK = 0.025
 """Seconds between looks."""
@@ -59,11 +58,11 @@ class Watch:
             return
         except StoreError as error:
             if not self._failing:
-                logger.warning("the store cannot be read, looking again every %s s: %s", TICK, error)
+                say(lines.STORE_UNREADABLE, error=error, pause=TICK)
             self._failing = True
             return
         for listener in list(self._listeners):
             try:
                 listener(changed)
             except StoreError as error:
-                logger.warning("the store cannot be read: %s", error)
+                say(lines.STORE_UNREADABLE, error=error, pause=TICK)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import sys
@@ -20,6 +19,7 @@ from perdure.model.ids import worker_key
 from perdure.model.payloads import note
 from perdure.model.records import Kind, Status, WorkerRow
 from perdure.runtime import asyncgens
+from perdure.runtime.about import about
 from perdure.runtime.bodies import Abort
 from perdure.runtime.claiming import PAUSE, Claiming
 from perdure.runtime.fibers import Fibers
@@ -36,6 +36,8 @@ from perdure.runtime.threads import Threads
 from perdure.runtime.vigil import Vigil
 from perdure.store.coded import codecs_of
 from perdure.store.protocol import PAGE, Route
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from perdure.runtime.watch import Watch
     from perdure.store.protocol import Store
     from perdure.workflow import Workflow
-
-logger = logging.getLogger("perdure.worker")
 
 CACHED = 5000
 """Suspended runs kept in memory; one in a sleep takes about 6 KiB."""
@@ -120,6 +120,7 @@ class Worker:
             tools,
             reached,
             build=build_of_all((name, version, d.build) for (name, version), d in definitions.items()),
+            worker=self._name,
             on_drift=limits.on_drift,
             codecs=codecs_of(store),
         )
@@ -343,7 +344,7 @@ class Worker:
         if (error := done.exception()) is None:
             self.poke()
         elif not (run.gone or run.ended or self._ending.is_set()):
-            logger.warning("run %s: its child %s could not be resumed, trying again: %s", run.run_id, child, error)
+            say(lines.CHILD_NOT_RESUMED, error=error, child=child, **about(run))
             self._loop.call_later(PAUSE, self.run_revives, run, child)
 
     def run_refused(self, run: Run) -> None:
@@ -365,7 +366,7 @@ class Worker:
     def run_lost(self, run: Run, error: BaseException | None) -> None:
         """A run ended in memory only."""
         if error is not None:
-            logger.error("run %s is let go, it goes on later from what is on disk: %s", run.run_id, error)
+            say(lines.RUN_LET_GO, error=error, **about(run))
             run.fault = error
         if not run.in_flight:
             self._free(run)
@@ -395,7 +396,7 @@ class Worker:
                     self.host.hooks.blocked(run.run_key)
                 self._free(run)
             else:
-                logger.warning("run %s could not be released, trying again in %g s: %s", run.run_id, PAUSE, error)
+                say(lines.RUN_NOT_RELEASED, error=error, pause=PAUSE, **about(run))
                 self._loop.call_later(PAUSE, self._release, run, blocked)
 
         self._journal.call(release).add_done_callback(released)
@@ -437,14 +438,14 @@ class Worker:
     def _renewed(self, *, late: bool) -> None:
         if not late:
             return
-        logger.warning("the lease was renewed after it had ended; checking which runs are still held")
+        say(lines.LEASE_LATE, worker=self._name)
         self._vigil.check_held()
 
     def _lease_lost(self) -> None:
         """Others took this worker for dead: everything it held is theirs; go on as a new worker."""
         if self._retired:
             return
-        logger.warning("this worker was taken for dead; its %d runs went to others", len(self.running))
+        say(lines.LEASE_LOST, worker=self._name, runs=len(self.running))
         self._lost = True
         for run in list(self.running.values()):
             run.drop(None)
@@ -469,7 +470,7 @@ class Worker:
             try:
                 await self._register()
             except PerdureError as error:
-                logger.warning("the worker could not register: %s", error)
+                say(lines.NOT_REGISTERED, error=error, worker=self._name)
                 await asyncio.sleep(1)
             else:
                 self.poke()
@@ -512,11 +513,7 @@ class Worker:
                 return await self.close()
         left = list(self.running.values())
         for run in left:
-            logger.warning(
-                "run %s keeps its claim: %s ignores the request to stop",
-                run.run_id,
-                ", ".join(run.in_flight) or "its code",
-            )
+            say(lines.RUN_KEPT, what=", ".join(run.in_flight) or "its code", **about(run))
         return left
 
     async def _leave(self) -> None:
@@ -525,7 +522,7 @@ class Worker:
         try:
             await self._journal.call(lambda: self._store.leave_worker(key))
         except StoreError as error:
-            logger.warning("the store could not be told that this worker is about to stop: %s", error)
+            say(lines.NOT_LEAVING, error=error, worker=self._name)
 
     async def outlive(self) -> None:
         """After ``stop``: wait for the runs that did not heed it, then retire."""
@@ -577,7 +574,7 @@ class Worker:
         try:
             await self._journal.call(lambda: self._store.retire_worker(key))
         except StoreError as error:
-            logger.warning("the worker could not retire: %s", error)
+            say(lines.NOT_RETIRED, error=error, worker=self._name)
         self._end_threads()
         return []
 

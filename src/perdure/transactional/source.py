@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from threading import Event
@@ -15,6 +14,8 @@ from perdure.model.durations import seconds
 from perdure.model.outbox import EntryKind, Stuck
 from perdure.model.records import APPLICATION_ID
 from perdure.store.migrate import pending
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 from perdure.transactional.links import ConnectionT
 from perdure.transactional.statements import SCHEMA_TABLE, migrations, qualified, split
 from perdure.transactional.transaction import Transaction
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from perdure.transactional.links import Link
 
 T = TypeVar("T")
-
-logger = logging.getLogger("perdure.transactional")
 
 BATCH = 500
 """Rows that are deleted in one transaction."""
@@ -147,8 +146,8 @@ class Source(Generic[ConnectionT]):
         self._tidied = _clock.monotonic()
         try:
             await self._forget(now - round(self.keep * 1e6), BATCH)
-        except Exception:  # the step itself is committed
-            logger.warning("%r: what is too old could not be deleted", self, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - the step itself is committed
+            say(lines.SOURCE_NOT_TIDIED, error=error, source=repr(self))
 
     # -- what differs
 
@@ -203,7 +202,7 @@ class Source(Generic[ConnectionT]):
                         raise
                     raise self._missing(version) from error
                 await transaction.commit()
-            logger.debug("%r: the tables are at version %d", self, len(known))
+            say(lines.SOURCE_READY, source=repr(self), version=len(known))
         finally:
             await transaction.rollback()
         self._is_ready = True

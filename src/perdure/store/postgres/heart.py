@@ -6,7 +6,6 @@ as well, so a thread watches the connection and locks again at once: who sees a 
 
 from __future__ import annotations
 
-import logging
 import threading
 from contextlib import suppress
 from hashlib import sha256
@@ -15,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 from perdure.errors import StoreError
 from perdure.store.postgres.connection import Link
 from perdure.store.postgres.waiting import PATIENCE, Bell, take_in
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     import psycopg
 
     from perdure.store.postgres.connect import Connector
     from perdure.store.postgres.session import Session
-
-logger = logging.getLogger("perdure.store")
 
 _RETRY: Final = 0.1
 """Seconds between tries at a lock or a connection that is not to be had."""
@@ -143,10 +142,10 @@ class Heart(Link):
                 failing = False
             except StoreError as error:
                 if not failing:
-                    logger.info("locks of workers cannot be held, trying again: %s", error)
+                    say(lines.LOCKS_NOT_HELD, error=error)
                 failing, pause = True, _RETRY
-            except Exception:  # a fault of ours must not end the watch
-                logger.critical("locks of workers cannot be watched", exc_info=True)
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not end the watch
+                say(lines.LOCKS_FAULT, error=error, fault=True)
                 pause = _RETRY
             bell.wait(self._session, pause)
             self._check()
@@ -159,7 +158,7 @@ class Heart(Link):
             opened = self.opened
             self.read(self._mark_all)
             if self.opened != opened:
-                logger.info("locks of workers are held by a new session")
+                say(lines.LOCKS_HELD_ANEW)
         return _RETRY if self._wanted.keys() - self._held else _LONG
 
     def _mark_all(self, session: Session) -> None:

@@ -6,7 +6,6 @@ within a moment shares one. Hints may get lost, so the truth is asked for now an
 
 from __future__ import annotations
 
-import logging
 import threading
 from contextlib import suppress
 from os import getpid
@@ -18,12 +17,12 @@ from perdure.clock import SystemClock
 from perdure.errors import StoreError
 from perdure.store.postgres.connection import Reader
 from perdure.store.postgres.waiting import PATIENCE, Bell, take_in
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 
 if TYPE_CHECKING:
     from perdure.store.postgres.connect import Connector
     from perdure.store.postgres.session import Session
-
-logger = logging.getLogger("perdure.store")
 
 _CLOCK = SystemClock()
 
@@ -112,7 +111,7 @@ class Hints(Reader):
                 # Nothing is known now, so it is worth a look now and then.
                 self._news = True
                 if not failing:
-                    logger.info("hints are not heard: %s", error)
+                    say(lines.HINTS_NOT_HEARD, error=error)
                 failing, pause = True, _RETRY
             bell.wait(self._session, pause)
         if self._due is not None and self._session is not None:
