@@ -136,9 +136,10 @@ class Client(QueueClient, ScheduleClient):
             idempotency_window, debounce, debounce_limit,
         )  # fmt: skip
         operations = self._ops if within is None else self._home.anywhere
-        if within is not None:
-            return (await self.join(operations, within, workflow, [(value, start)]))[0]
-        created = await operations.create([operations.new_run(workflow, value, start)], workflow)
+        with operations.enqueuing(workflow, 1, run_id):
+            if within is not None:
+                return (await self.join(operations, within, workflow, [(value, start)]))[0]
+            created = await operations.create([operations.new_run(workflow, value, start)], workflow)
         self._poke()
         return self._handle(workflow, created[0].row)
 
@@ -186,16 +187,17 @@ class Client(QueueClient, ScheduleClient):
             (value, Start(run_id, None, delay, priority, tags, deadline, queue, partition))
             for value, run_id in zip(values, names, strict=True)
         ]
-        if within is not None:
-            check_outside()
-            return await self.join(operations, within, workflow, starts)
-        new = [operations.new_run(workflow, value, start) for value, start in starts]
-        check_distinct(new)
-        handles: list[Handle[R]] = []
-        for at in range(0, len(new), CHUNK):
-            created = await operations.create(new[at : at + CHUNK], workflow)
-            handles += [self._handle(workflow, one.row) for one in created]
-            self._poke()
+        with operations.enqueuing(workflow, len(starts)):
+            if within is not None:
+                check_outside()
+                return await self.join(operations, within, workflow, starts)
+            new = [operations.new_run(workflow, value, start) for value, start in starts]
+            check_distinct(new)
+            handles: list[Handle[R]] = []
+            for at in range(0, len(new), CHUNK):
+                created = await operations.create(new[at : at + CHUNK], workflow)
+                handles += [self._handle(workflow, one.row) for one in created]
+                self._poke()
         return handles
 
     async def join(
@@ -247,25 +249,26 @@ class Client(QueueClient, ScheduleClient):
             RunFailed: it failed with an exception that cannot be rebuilt; others are raised as themselves.
         """
         operations, worker = self._ops, self._worker
-        new = operations.new_run(workflow, value, Start(run_id, deadline=deadline))
         if worker is not None and (workflow.name, workflow.version) not in self._definitions:
             raise UnknownWorkflow(
                 f"{workflow!r} is not among this engine's workflows",
                 workflow=workflow.name,
                 advice="pass it to Engine(workflows=[…])",
             )
-        if worker is None:
-            created = (await operations.create([new], workflow))[0]
-        else:
-            created = (
-                await operations.create(
-                    [new],
-                    workflow,
-                    claim_for=worker.key if worker.free > 0 else None,
-                    facts=worker.facts,
-                    claimed=worker.execute,
-                )
-            )[0]
+        with operations.enqueuing(workflow, 1, run_id):
+            new = operations.new_run(workflow, value, Start(run_id, deadline=deadline))
+            if worker is None:
+                created = (await operations.create([new], workflow))[0]
+            else:
+                created = (
+                    await operations.create(
+                        [new],
+                        workflow,
+                        claim_for=worker.key if worker.free > 0 else None,
+                        facts=worker.facts,
+                        claimed=worker.execute,
+                    )
+                )[0]
         row = created.row
         if created.claim is None:
             retry = retry_failed and row.status is Status.FAILED

@@ -74,7 +74,7 @@ class Dispatch:
 
     # -- what the engine tells
 
-    def committed(self, batch: Mapping[Run, CommitItem], verdicts: Sequence[Verdict]) -> None:
+    def committed(self, batch: Mapping[Run, CommitItem], verdicts: Sequence[Verdict], _seconds: float = 0.0) -> None:
         """The journal has written a batch."""
         for (run, item), verdict in zip(batch.items(), verdicts, strict=True):
             if verdict <= Verdict.ALREADY:
@@ -87,7 +87,7 @@ class Dispatch:
             if event.kind in wanted:
                 self._tell(Notice(run.run_id, run.workflow, run.row.version, self._open(event)))
 
-    def claimed(self, claim: Claim) -> None:
+    def claimed(self, _run: Run, claim: Claim) -> None:
         """A run was claimed."""
         row = claim.row
         if Kind.RUN_CLAIMED not in self._wanted:
@@ -104,10 +104,13 @@ class Dispatch:
         if any(kind in self._wanted for kind in _BACK):
             self._look({one.run_key: Kind.RUN_RECLAIMED for one in runs})
 
-    def blocked(self, run_key: int) -> None:
+    def blocked(self, run: Run, _reason: str) -> None:
         """A run was blocked after its hold had ended."""
         if Kind.RUN_BLOCKED in self._wanted:
-            self._look({run_key: Kind.RUN_BLOCKED})
+            self._look({run.run_key: Kind.RUN_BLOCKED})
+
+    def left(self, _run: Run) -> None:
+        """A run is not executed here any more: nothing that was committed."""
 
     def worker(self, what: str, worker: Worker) -> None:
         """The worker has started or stopped."""

@@ -15,10 +15,11 @@ from perdure.client import Client
 from perdure.clock import SystemClock
 from perdure.codecs import check_codecs
 from perdure.config import default_codecs, default_namespace, default_store, setting
-from perdure.dispatch import Dispatch, check_hooks
+from perdure.dispatch import check_hooks
 from perdure.errors import StoreGone, WrongState
 from perdure.model import ids
 from perdure.model.durations import seconds
+from perdure.observing import Observers
 from perdure.operations import Operations
 from perdure.options import check_retention, durable, limits
 from perdure.queues import queues_of
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from perdure.runtime.run import Run
     from perdure.store.open import Durability
     from perdure.store.protocol import Store
+    from perdure.telemetry.exposition import EngineCollector
+    from perdure.telemetry.tracing import Given
     from perdure.transactional.source import Source
     from perdure.workflow import Workflow
 
@@ -80,6 +83,8 @@ class Engine(Client):
         namespace: str | None = None,
         outboxes: Iterable[Source[Any]] = (),
         codecs: Iterable[Codec] | None = None,
+        metrics: bool | str = False,
+        tracing: Given = None,
         durability: Durability | None = None,
         clock: Clock | None = None,
         reached: Callable[[str], None] | None = None,
@@ -114,6 +119,11 @@ class Engine(Client):
             codecs: what stored values go through, in this order, such as ``perdure.codecs.Zstandard()`` and
                 ``Encryption(key)``; by default what ``perdure.config`` says. Give all processes the same.
             durability: "disk" (committed means on disk) or "process" (it survives the process only); else "disk".
+            metrics: keep metrics, for ``metrics()`` and ``collector()``; with an address ("127.0.0.1:9464", or a port
+                of the loopback interface) answer Prometheus's scrapes there while started.
+            tracing: spans of OpenTelemetry's. By default they are made if a tracer provider has been set up by the time
+                the store is opened; True: by the global provider, whenever that is set up; a provider: by that one;
+                False: never.
             clock: where the time comes from; tests give one they can move.
             reached: told of each point of ``perdure.runtime.points`` as it is reached; for crash tests.
 
@@ -136,9 +146,7 @@ class Engine(Client):
         limited = [d.limits for d in self._definitions.values() if d.limits and d.limits.name not in self._queues]
         self._defined = [*self._queues.values(), *queues_of(limited).values()]
         self._only_queues = None if only_queues is None else tuple(queues_of(only_queues))
-        self._hooks = check_hooks(hooks)
         self._retention = check_retention(retention)
-        self._dispatch: Dispatch | None = None
         self._name = name
         self._namespace = default_namespace() if namespace is None else ids.valid_namespace(namespace)
         self._relays = Relays(outboxes)
@@ -148,6 +156,7 @@ class Engine(Client):
         self._takes_stores_clock = clock is None
         self._reached = reached
         self._only = False
+        self._observers = Observers(check_hooks(hooks), metrics, tracing, self._clock, self._namespace)
         self._store: Store | None = None
         self._journal: Journal | None = None
         self._watch: Watch | None = None
@@ -182,6 +191,7 @@ class Engine(Client):
     async def _start_worker(self, *, serve: bool) -> None:
         worker: Worker | None = None
         try:
+            self._observers.listen()
             self._open()
             operations = self._ops
             self._stack = AsyncExitStack()
@@ -206,16 +216,13 @@ class Engine(Client):
                 ended=self._home.waiting.ended,
                 reached=self._reached,
             )
-            if self._hooks:
-                self._dispatch = dispatch = Dispatch(self._hooks, self._store, self._journal)
-                self._journal.told, worker.host.hooks = dispatch.committed, dispatch
+            self._observers.start(worker, self._store, self._journal, operations)
             await self._define_queues(worker)
             await self._relays.open(operations, sent=self._poke, reached=self._reached)
             await worker.start(serve=serve)
             if serve:
                 self._relays.start()
-            if self._dispatch is not None:
-                self._dispatch.worker("worker_started", worker)
+            self._observers.started(worker)
             _ = self._ops  # raises if the store has gone meanwhile, when the worker was not there to be told
             self._worker, self._serves = worker, serve
         except BaseException:
@@ -223,7 +230,7 @@ class Engine(Client):
                 worker.abandon()
             self._relays.abandon()
             try:
-                await self._leave_hooks(worker, 0)
+                await self._observers.leave(worker, self._journal, 0)
                 await self._leave_tools()
             finally:
                 self._close()
@@ -260,7 +267,7 @@ class Engine(Client):
             left = await worker.stop(drain_s, grace_s)
             self._worker = None
             try:
-                await self._leave_hooks(worker, grace_s)
+                await self._observers.leave(worker, self._journal, grace_s)
                 await self._leave_tools()
             finally:
                 if left:
@@ -367,6 +374,7 @@ class Engine(Client):
         operations = Operations(
             store, self._journal.call, self._clock, self._namespace, self._definitions, reached=self._reached
         )
+        self._observers.opened(store, operations)
         self._watch = Watch(loop, store, self._gone)
         self._home.enter(loop, operations, Waiters(loop, operations, self._watch, self._poke, self._executes))
         self._watch.start()
@@ -378,6 +386,7 @@ class Engine(Client):
         self._home.leave()
         store, journal, watch, tail = self._store, self._journal, self._watch, self._tail
         self._store = self._journal = self._watch = self._tail = None
+        self._observers.closed()
 
         def let_go(_done: object = None) -> None:
             if watch is not None:
@@ -410,17 +419,6 @@ class Engine(Client):
         if stack is not None:
             await stack.aclose()
 
-    async def _leave_hooks(self, worker: Worker | None, patience: float) -> None:
-        dispatch, self._dispatch = self._dispatch, None
-        if dispatch is None:
-            return
-        if self._journal is not None:
-            self._journal.told = None
-        if worker is not None:
-            worker.host.hooks = None
-            dispatch.worker("worker_stopped", worker)
-        await dispatch.close(patience)
-
     def _gone(self, error: StoreGone) -> None:
         """Nothing can be done any more: tell whoever waits, and let ``serve`` end."""
         say(lines.STORE_GONE, error=error)
@@ -428,6 +426,33 @@ class Engine(Client):
             self._worker.store_gone()
         self._home.fail(error)
         self._asked.set()
+
+    async def metrics(self) -> str:
+        """Return the engine's metrics in Prometheus's text format, for an app to serve; nobody waits for it.
+
+        What is in the store is read at most every 10 s.
+
+        Raises:
+            DefinitionError: the engine keeps no metrics, or prometheus_client is not installed.
+        """
+        return await asyncio.to_thread(self.collector().text)
+
+    def collector(self) -> EngineCollector:
+        """Return what collects the engine's metrics, for a registry of ``prometheus_client``: ``register(…)``.
+
+        Raises:
+            DefinitionError: as for ``metrics``.
+        """
+        return self._observers.collector()
+
+    def expose(self, address: str) -> None:
+        """Keep metrics, and answer Prometheus's scrapes at an address whenever the engine is started from now on."""
+        self._observers.expose(address)
+
+    @property
+    def metrics_at(self) -> str | None:
+        """Where scrapes are answered now (``127.0.0.1:9464``), if they are."""
+        return self._observers.address
 
     def _executes(self, run_key: int) -> bool:
         return self._worker is not None and run_key in self._worker.running
@@ -454,10 +479,9 @@ class Engine(Client):
         Returns the runs it had in memory.
         """
         worker, watch, journal = self._worker, self._watch, self._journal
-        if self._dispatch is not None:
-            self._dispatch.abandon()
+        self._observers.abandon()
         self._relays.abandon()
-        self._worker = self._stack = self._dispatch = None
+        self._worker = self._stack = None
         if watch is not None:
             watch.stop()
         if journal is not None:

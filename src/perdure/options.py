@@ -9,7 +9,7 @@ from perdure.errors import DefinitionError
 from perdure.model.durations import seconds
 from perdure.model.records import Status
 from perdure.model.retention import Retention
-from perdure.runtime.worker import Limits
+from perdure.runtime.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perdure.queues import Queue
     from perdure.runtime.host import OnDrift
     from perdure.store.protocol import Durability
+    from perdure.telemetry.tracing import Given
     from perdure.transactional.guests import Connection
     from perdure.transactional.source import Source
     from perdure.workflow import Workflow
@@ -50,6 +51,8 @@ class EngineOptions(TypedDict, total=False):
     namespace: str | None
     outboxes: Iterable[Source[Any]]
     codecs: Iterable[Codec] | None
+    metrics: bool | str
+    tracing: Given
     durability: Durability | None
     clock: Clock | None
     reached: Callable[[str], None] | None

@@ -446,6 +446,10 @@ class Engine:
         """Return the namespaces of the store; see ``perdure.Engine.namespaces``."""
         return self._portal.call(self._engine.namespaces())
 
+    def metrics(self) -> str:
+        """Return the engine's metrics in Prometheus's text format."""
+        return self._portal.call(self._engine.metrics())
+
     # -- queues
 
     def queues(self) -> list[QueueView]:

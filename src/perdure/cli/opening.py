@@ -14,7 +14,7 @@ from perdure.config import default_codecs, default_store
 from perdure.errors import RunNotFound, RunPurged, StoreUnreachable
 from perdure.operations import Operations
 from perdure.operations.missing import missing
-from perdure.runtime.worker import Limits
+from perdure.runtime.limits import Limits
 from perdure.store.coded import coded
 from perdure.store.open import is_postgres, open_store, store_path
 from perdure.store.protocol import PAGE, Filter

@@ -43,6 +43,11 @@ def _else(name: str) -> str:
     multiple=True,
     help="Execute runs of this queue and no other; may be repeated. The default queue is ''.",
 )
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    help="Answer Prometheus's scrapes there; without a host, on the loopback interface only.",
+)
 @click.option("--tools", metavar="MODULE:FACTORY", help="What steps find as ctx.tools: an object, or what makes it.")
 @store_option
 @debug_option
@@ -55,14 +60,15 @@ def worker(  # noqa: PLR0913 - its options
     drain: str | None,
     grace: str | None,
     queues: tuple[str, ...],
+    metrics: str | None,
     tools: str | None,
     store: str | None,
 ) -> Exit:
     """Execute runs until SIGTERM or Ctrl-C.
 
     MODULE collects the workflows of a module, MODULE:NAME names a workflow, or an engine with options of its own (then
-    only --drain and --grace count). The first signal lets steps finish; a second one stops at once. What is left goes
-    on with the next worker.
+    only --drain, --grace and --metrics count). The first signal lets steps finish; a second one stops at once. What is
+    left goes on with the next worker.
     """
     engine, workflows = load_engine(targets)
     if engine is None:
@@ -80,9 +86,11 @@ def worker(  # noqa: PLR0913 - its options
         what = f"{_names(workflows)} from {store_name(target)}"
     else:
         what = targets[0]
+    if metrics is not None:
+        engine.expose(metrics)
     handler = _log_to_stderr()
     try:
-        left = asyncio.run(engine.serve(drain, grace, ready=lambda: _started(what)))
+        left = asyncio.run(engine.serve(drain, grace, ready=lambda: _started(what, engine.metrics_at)))
     finally:
         logging.getLogger("perdure").removeHandler(handler)
     if left:
@@ -95,8 +103,10 @@ def worker(  # noqa: PLR0913 - its options
     return Exit.OK
 
 
-def _started(what: str) -> None:
+def _started(what: str, metrics_at: str | None) -> None:
     say(f"worker {os.getpid()} executes {what}", "Ctrl-C or SIGTERM stops it")
+    if metrics_at is not None:
+        say(f"its metrics are at http://{metrics_at}/metrics")
 
 
 def _names(workflows: list[Workflow[Any, Any]]) -> str:

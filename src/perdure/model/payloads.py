@@ -42,7 +42,7 @@ from perdure.errors import IntegrityError
 from perdure.model.records import Artifact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from perdure.model.records import Event
 
@@ -153,6 +153,32 @@ def tags_of(meta: bytes | None) -> dict[str, str]:
         return {}
     tags: dict[str, str] = fields(meta).get("tags", {})
     return tags
+
+
+def meta(tags: Mapping[str, str] | None, trace: Mapping[str, str] | None = None) -> bytes | None:
+    """What is kept with a run besides its log: its tags, and the trace that it goes on in; None if there is neither."""
+    kept = {"tags": dict(tags)} if tags is not None else {}
+    if trace:
+        kept["trace"] = dict(trace)
+    return note(**kept) if kept else None
+
+
+def trace_of(kept: bytes | None) -> dict[str, str]:
+    """Return the trace in what is kept with a run: a carrier of W3C's; empty if there is none."""
+    if kept is None or b'"trace":{' not in kept:
+        return {}
+    found = fields(kept).get("trace")
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def traced(kept: bytes | None, trace: Mapping[str, str]) -> bytes | None:
+    """Return what is kept with a run, with another trace."""
+    return note(**{**fields(kept), "trace": dict(trace)}) if trace else kept
+
+
+def delay_until(created: Event) -> int | None:
+    """Return when a run may begin (µs), by its ``run_created``; None: at once."""
+    return _of_origin(created, "delay_until")
 
 
 @lru_cache(1000)

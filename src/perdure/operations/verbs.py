@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -41,12 +41,14 @@ from perdure.workflow import Workflow
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Protocol, TypeVar
 
     from perdure.model.clock import Clock
     from perdure.model.records import Claim, Created
     from perdure.operations.starting import Start
     from perdure.store.protocol import Store
+    from perdure.telemetry.otel import Tracing
     from perdure.transactional.source import Source
 
     T = TypeVar("T")
@@ -98,10 +100,31 @@ class Operations:
         self.reached = reached
         self.written: Callable[[], object] = lambda: None
         """Told when something was written into one of them; its transaction has yet to commit."""
+        self.tracing: Tracing | None = None
+        """What makes spans, if anything does."""
         self.outboxes: tuple[Source[Any], ...] = ()
         """Where is written what is started and sent in transactions of the caller's."""
 
     # -- creating
+
+    def enqueuing(
+        self, workflow: Workflow[Any, Any], runs: int, run_id: str | None = None
+    ) -> AbstractContextManager[None]:
+        """Return what makes a span of creating runs, whose context they keep."""
+        if self.tracing is None:
+            return nullcontext()
+        attributes: dict[str, Any] = {
+            "perdure.workflow": workflow.name,
+            "perdure.namespace": self.namespace,
+            "perdure.runs": runs,
+        }
+        if run_id is not None:
+            attributes["perdure.run_id"] = run_id
+        return self.tracing.around(f"enqueue {workflow.name}", "producer", attributes)
+
+    def carrier(self) -> dict[str, str] | None:
+        """Return the trace that a run that is created now goes on in."""
+        return None if self.tracing is None else self.tracing.carrier()
 
     def new_run(self, workflow: Workflow[Any, Any], value: Any, start: Start) -> NewRun:
         """Make the record of a run to create.
@@ -145,7 +168,7 @@ class Operations:
             partition=partition,
             reuse=reuse,
             idempotency_key=key,
-            meta=None if start.tags is None else payloads.note(tags=valid_tags(start.tags)),
+            meta=payloads.meta(None if start.tags is None else valid_tags(start.tags), self.carrier()),
             artifacts=() if artifact is None else (artifact,),
         )
 

@@ -1,13 +1,10 @@
-"""What log lines and spans say a run or an attempt is."""
+"""What log lines and spans say of a run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from perdure.runtime.bodies import Body
     from perdure.runtime.run import Run
 
 
@@ -23,9 +20,4 @@ def about(run: Run) -> dict[str, Any]:
     }
 
 
-def about_attempt(body: Body) -> dict[str, Any]:
-    """Return what a line about an attempt carries."""
-    return {**about(body.run), "step": body.call.step.name, "attempt": body.attempt}
-
-
-__all__ = ["about", "about_attempt"]
+__all__ = ["about"]

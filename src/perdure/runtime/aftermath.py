@@ -64,7 +64,7 @@ def _begin_anew(run: Run) -> None:
 
 
 def _start(run: Run, handler: Step[..., Any] | None, otherwise: Ending, failed_in: dict[str, int]) -> None:
-    run.root = run.loop.root(_clean_up(run, handler, otherwise, failed_in), run.host.root_context())
+    run.root = run.loop.root(_clean_up(run, handler, otherwise, failed_in), run.host.root_context(run))
     run.root.scope = failure_scope(run.replay.failures + 1)
 
 

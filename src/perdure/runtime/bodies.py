@@ -14,7 +14,7 @@ from perdure.context import StepContext, enter_step
 from perdure.errors import StepAborted, StepTimeout
 from perdure.model.ids import idempotency_key
 from perdure.runtime import points
-from perdure.runtime.about import about_attempt
+from perdure.runtime.about import about
 from perdure.runtime.reports import Report, last_progress
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Body:
         "report",
         "run",
         "settled",
+        "span",
         "stage",
         "task",
         "timer",
@@ -90,6 +91,7 @@ class Body:
         """Notes of the artifacts that are kept by name."""
         self.report: Report | None = None
         self._ctx: StepContext[Any] | None = None
+        self.span: Any = None
 
     def start(self) -> None:
         """Begin the body; it may have settled on return."""
@@ -97,6 +99,8 @@ class Body:
         host = run.host
         context = self.context
         context.run(enter_step, self)
+        if host.spans is not None:
+            self.span = host.spans.begin(self)
         if host.reached is not None:  # told in the body's context, so that it can ask for step_context()
             context.run(host.reached, points.BODY)
         step = call.step  # read now: who was told may have put another in its place, of the same definition
@@ -177,6 +181,8 @@ class Body:
                 self.error.__cause__ = error
         elif self.abort is Abort.TIMEOUT:
             self.value, self.error = None, self._timeout()
+        if self.span is not None and self.run.host.spans is not None:
+            self.run.host.spans.end(self, self.span)
         self.run.body_ended(self)
 
     def _timeout(self) -> BaseException:
@@ -270,7 +276,7 @@ class Body:
 
     def about(self) -> dict[str, Any]:
         """Return what log lines of the attempt carry."""
-        return about_attempt(self)
+        return {**about(self.run), "step": self.call.step.name, "attempt": self.attempt}
 
     def artifact(self, name: str, data: bytes) -> None:
         """Keep bytes with the step's outcome."""

@@ -180,7 +180,7 @@ class ChildCall(Call):
             priority=run.row.priority if options.priority is None else options.priority,
             partition=options.partition,
             parent_key=run.run_key,
-            meta=None if options.tags is None else payloads.note(tags=dict(options.tags)),
+            meta=payloads.meta(options.tags, run.host.carrier(run)),
             artifacts=() if artifact is None else (artifact,),
         )
 

@@ -175,10 +175,16 @@ class Claiming:
         key, facts = self._worker.key, self._worker.facts
         given_time = self._host.given_time
         self._host.reach(points.CLAIM)
-        return await self._journal.call(
-            lambda: self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=given_time()),
-            then=self._claimed,
-        )
+
+        def claim() -> list[Claim]:
+            if self._host.measuring is None:
+                return self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=given_time())
+            began = self._host.clock.monotonic()
+            claims = self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=given_time())
+            self._host.measuring.claim_took(self._host.clock.monotonic() - began)
+            return claims
+
+        return await self._journal.call(claim, then=self._claimed)
 
     def _claimed(self, claims: list[Claim]) -> None:
         self._host.reach(points.CLAIMED)

@@ -7,17 +7,19 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from perdure.model import payloads
 from perdure.model.coding import NONE
 from perdure.runtime.reports import Reports
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextvars import Context
 
     from perdure.model.clock import Clock
     from perdure.model.coding import Codecs
-    from perdure.model.records import Artifact, Claim, CommitItem, Event
+    from perdure.model.records import Artifact, Claim, CommitItem, Event, Verdict
+    from perdure.model.schedules import ScheduleChange, ScheduleRow
     from perdure.runtime.bodies import Body
     from perdure.runtime.fibers import Fibers
     from perdure.runtime.run import Run
@@ -80,10 +82,14 @@ class Owner(Protocol):
 
 
 class Hearing(Protocol):
-    """Who wants to hear what was committed: the hooks."""
+    """Who wants to hear what was committed: hooks, the log, metrics, spans."""
 
-    def claimed(self, claim: Claim, /) -> None:
-        """A run was claimed."""
+    def committed(self, batch: Mapping[Run, CommitItem], verdicts: Sequence[Verdict], seconds: float, /) -> None:
+        """The journal has written a batch, which took so long."""
+        ...
+
+    def claimed(self, run: Run, claim: Claim, /) -> None:
+        """A run was claimed, and is about to be executed."""
         ...
 
     def wrote(self, run: Run, events: Sequence[Event], /) -> None:
@@ -94,8 +100,52 @@ class Hearing(Protocol):
         """Runs were taken back from dead workers."""
         ...
 
-    def blocked(self, run_key: int, /) -> None:
+    def blocked(self, run: Run, reason: str, /) -> None:
         """A run was blocked after its hold had ended."""
+        ...
+
+    def left(self, run: Run, /) -> None:
+        """A run is not executed here any more; ``run.leaving`` says how it ended or rests, if it does."""
+        ...
+
+
+class Tracing(Protocol):
+    """Who makes spans of what is executed."""
+
+    def begin(self, body: Body, /) -> Any:
+        """An attempt is about to begin; its span, which is current in its body from now on, or None."""
+        ...
+
+    def end(self, body: Body, span: Any, /) -> None:
+        """An attempt has settled."""
+        ...
+
+    def enter(self, run: Run, context: Context, /) -> None:
+        """A run's code is about to begin in a context."""
+        ...
+
+    def carrier(self, run: Run, /) -> dict[str, str]:
+        """The context that is kept with what a run starts."""
+        ...
+
+    def fired(self, row: ScheduleRow, change: ScheduleChange, /) -> ScheduleChange:
+        """A schedule starts runs: the same change, with a context kept with them."""
+        ...
+
+
+class Measuring(Protocol):
+    """Who counts what no commit tells of."""
+
+    def renewed(self, *, late: bool) -> None:
+        """The lease was renewed; ``late``: after it had ended."""
+        ...
+
+    def lease_lost(self) -> None:
+        """Others took this worker for dead."""
+        ...
+
+    def claim_took(self, seconds: float, /) -> None:
+        """The store has answered a claim."""
         ...
 
 
@@ -136,6 +186,8 @@ class Host:
     hooks: Hearing | None = None
     codecs: Codecs = NONE
     """What makes readable what is read, and codes what is written."""
+    spans: Tracing | None = None
+    measuring: Measuring | None = None
     context: Context = field(default_factory=copy_context)
     lease_ok: Callable[[], bool] = field(init=False)
     """The owner's, or what it delegates to: asked before each body."""
@@ -161,9 +213,21 @@ class Host:
         """
         return self.codecs.unpack(event, self.store.get_artifact)
 
-    def root_context(self) -> Context:
+    def root_context(self, run: Run) -> Context:
         """The context a workflow starts in: a copy of what was current when the engine started."""
-        return self.context.copy()
+        context = self.context.copy()
+        if self.spans is not None:
+            self.spans.enter(run, context)
+        return context
+
+    def carrier(self, run: Run) -> dict[str, str]:
+        """Return the trace that what a run starts goes on in: the run's own, also where nobody makes spans."""
+        return payloads.trace_of(run.row.meta) if self.spans is None else self.spans.carrier(run)
+
+    def left(self, run: Run) -> None:
+        """Say that a run is not executed here any more."""
+        if self.hooks is not None:
+            self.hooks.left(run)
 
     def reach(self, point: str) -> None:
         """Say that a point of ``perdure.runtime.points`` is reached, to whoever wants to know."""

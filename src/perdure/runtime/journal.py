@@ -67,8 +67,8 @@ class Journal:
         self.active = 0
         """How many runs are executing; the worker counts."""
         self.commits = 0
-        self.told: Callable[[dict[Run, CommitItem], list[Verdict]], object] | None = None
-        """Told of each batch once it is on disk: the hooks."""
+        self.told: Callable[[dict[Run, CommitItem], list[Verdict], float], object] | None = None
+        """Told of each batch once it is on disk, and how long that took (s): the hooks and who else listens."""
 
     # -- what runs ask of it
 
@@ -162,8 +162,9 @@ class Journal:
                 self._reached(points.COMMITTED)
         except Exception:  # noqa: BLE001 - busy, or worse: the thread meets it again, and has time to wait
             return False
-        self._learn(self._clock.monotonic() - began, len(batch))
-        self._settle(batch, verdicts)
+        took = self._clock.monotonic() - began
+        self._learn(took, len(batch))
+        self._settle(batch, verdicts, took)
         return True
 
     def _execute_inline(self, verb: _Verb) -> bool:
@@ -192,7 +193,7 @@ class Journal:
         if job.error is None:
             self._pause = RETRY_FIRST
             self._learn(job.took, len(job.batch))
-            self._settle(job.batch, job.verdicts)
+            self._settle(job.batch, job.verdicts, job.took)
         elif isinstance(job.error, StoreError) and not isinstance(job.error, (StoreCorrupt, StoreUnsafe)):
             kept = {run: item for run, item in job.batch.items() if not run.gone and run.host.owner.lease_ok()}
             for run in job.batch:
@@ -220,9 +221,9 @@ class Journal:
             verb.came_too_late()
         verb.answer()
 
-    def _settle(self, batch: dict[Run, CommitItem], verdicts: list[Verdict]) -> None:
+    def _settle(self, batch: dict[Run, CommitItem], verdicts: list[Verdict], took: float) -> None:
         if self.told is not None:
-            self.told(batch, verdicts)
+            self.told(batch, verdicts, took)
         interrupt: KeyboardInterrupt | None = None
         for (run, item), verdict in zip(batch.items(), verdicts, strict=True):
             if run.gone:

@@ -175,7 +175,7 @@ class Run:
             main = _await(definition, value, context)
         else:
             main = self.host.fibers.drive(self, partial(definition.invoke, value, context))
-        self.root = self.loop.root(main, self.host.root_context())
+        self.root = self.loop.root(main, self.host.root_context(self))
 
     def rejoin(self, claim: Claim) -> None:
         """Take a new claim, after a wait, with the loop as it was; to be followed by ``advance``."""

@@ -193,7 +193,8 @@ class Scheduler:
             if self._faulty.get(row.schedule_key, 0.0) > self._host.loop.time():
                 continue
             try:
-                changes.append(fire(row, now, os.urandom, await self._inputs(row)))
+                change = fire(row, now, os.urandom, await self._inputs(row))
+                changes.append(change if self._host.spans is None else self._host.spans.fired(row, change))
             except _BAD as error:
                 await self._note(row, str(error) or type(error).__name__)
         if not changes:

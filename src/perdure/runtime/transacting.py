@@ -33,7 +33,6 @@ from perdure.errors import (
 from perdure.model import payloads
 from perdure.model.transactions import Mark, Meaning, Row, is_whole, judge, row_id, seal
 from perdure.runtime import drift, points
-from perdure.runtime.about import about_attempt
 from perdure.runtime.bodies import _EAGER, _OVER, _RUNNING, _WAITING, Abort, Body
 from perdure.telemetry import lines
 from perdure.telemetry.logs import say
@@ -306,7 +305,7 @@ class TransactionalBody(Body):
             if clock.monotonic() >= until:
                 break
             await source.pause(AGAIN)
-        say(lines.STEP_OUTCOME_UNKNOWN, key=self.call.key, reason=type(reason).__name__, **about_attempt(self))
+        say(lines.STEP_OUTCOME_UNKNOWN, key=self.call.key, reason=type(reason).__name__, **self.about())
         raise OutcomeUnknown(
             f"step {self.call.key} of run {self.run.run_id} failed ({type(failed).__name__}), and its database does "
             f"not say within {source.settle:g} s whether it is committed",

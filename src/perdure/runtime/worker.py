@@ -8,7 +8,6 @@ import socket
 import sys
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from perdure.runtime.bodies import Abort
 from perdure.runtime.claiming import PAUSE, Claiming
 from perdure.runtime.fibers import Fibers
 from perdure.runtime.heartbeat import Heartbeat
-from perdure.runtime.host import Host, OnDrift
+from perdure.runtime.host import Host
 from perdure.runtime.keeper import Keeper
 from perdure.runtime.kin import Kin
 from perdure.runtime.overdue import Overdue
@@ -46,28 +45,14 @@ if TYPE_CHECKING:
     from perdure.model.records import Claim, Event, RunRow
     from perdure.model.retention import Retention
     from perdure.runtime.journal import Journal
+    from perdure.runtime.limits import Limits
     from perdure.runtime.watch import Watch
     from perdure.store.protocol import Store
     from perdure.workflow import Workflow
 
-CACHED = 5000
-"""Suspended runs kept in memory; one in a sleep takes about 6 KiB."""
 LONGEST_PAUSE = 60.0
 HURRY = 0.2
 """Seconds that aborted steps get once a second signal has asked to stop at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How a worker works. Durations in seconds."""
-
-    concurrency: int = 100
-    lease: float = 30.0
-    heartbeat: float = 10.0
-    threads: int = 32
-    crash_cap: int = 5
-    on_drift: OnDrift = "block"
-    suspended: int = CACHED
 
 
 class Worker:
@@ -220,6 +205,11 @@ class Worker:
         return self._name
 
     @property
+    def slots(self) -> int:
+        """Runs in execution at once."""
+        return self._limits.concurrency
+
+    @property
     def free(self) -> int:
         """Slots that are free."""
         return self._limits.concurrency - len(self.running)
@@ -259,7 +249,7 @@ class Worker:
         self._journal.active = len(self.running)
         self._idle.clear()
         if self.host.hooks is not None:
-            self.host.hooks.claimed(claim)
+            self.host.hooks.claimed(run, claim)
         if cached is not None:
             cached.rejoin(claim)
             self._loop.call_soon(cached.advance)
@@ -309,6 +299,7 @@ class Worker:
         self._faults.pop(run.run_key, None)
         if self.running.get(run.run_key) is not run:
             run.drop(None)  # it has been woken and claimed anew before this was told
+            self.host.left(run)
             return
         self._free(run)
         if self._only:
@@ -393,7 +384,7 @@ class Worker:
         def released(done: asyncio.Future[None]) -> None:
             if (error := done.exception()) is None or key != self.key or self._ending.is_set():
                 if blocked is not None and error is None and self.host.hooks is not None:
-                    self.host.hooks.blocked(run.run_key)
+                    self.host.hooks.blocked(run, blocked)
                 self._free(run)
             else:
                 say(lines.RUN_NOT_RELEASED, error=error, pause=PAUSE, **about(run))
@@ -413,6 +404,7 @@ class Worker:
     def _free(self, run: Run) -> None:
         if self.running.get(run.run_key) is run:
             del self.running[run.run_key]
+            self.host.left(run)
             if run.fault is not None:
                 self._give_back(run, run.fault)
             self._journal.active = len(self.running)
@@ -436,6 +428,8 @@ class Worker:
     # -- the lease
 
     def _renewed(self, *, late: bool) -> None:
+        if self.host.measuring is not None:
+            self.host.measuring.renewed(late=late)
         if not late:
             return
         say(lines.LEASE_LATE, worker=self._name)
@@ -446,6 +440,8 @@ class Worker:
         if self._retired:
             return
         say(lines.LEASE_LOST, worker=self._name, runs=len(self.running))
+        if self.host.measuring is not None:
+            self.host.measuring.lease_lost()
         self._lost = True
         for run in list(self.running.values()):
             run.drop(None)

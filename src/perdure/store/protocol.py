@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from perdure.model.counting import Counted, Sampled
     from perdure.model.forking import Fork
+    from perdure.model.gauge import Gauge
     from perdure.model.places import Place
     from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
@@ -551,6 +552,13 @@ class Store(Protocol):
 
     def get_artifact(self, digest: bytes) -> bytes | None:
         """An artifact's bytes."""
+        ...
+
+    def gauge(self, *, now: int | None = None) -> Gauge:
+        """What is in the store, for metrics: counted up to a bound, and by a connection of its own.
+
+        So neither who writes nor who reads waits for it, whatever thread it is called on.
+        """
         ...
 
 

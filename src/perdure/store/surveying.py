@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perdure.model.condition import Backlog, Blocked, Contents, Fault, Worker
+from perdure.model.gauge import BOUND as FEW
+from perdure.model.gauge import Gauge
 from perdure.model.history import fold
 from perdure.model.payloads import fields
 from perdure.model.records import Kind, RunRow, Status
@@ -100,11 +102,26 @@ def survey(store: Asked, now: int, *, deep: bool) -> Contents:
     )
 
 
+def gauge(store: Asked, now: int, *, log_bytes: int | None, reconnects: int) -> Gauge:
+    """Count what metrics show of a store.
+
+    Args:
+        store: what answers.
+        now: the instant that judges (µs).
+        log_bytes: size of the write-ahead log, if it has one.
+        reconnects: connections that had to be opened again.
+    """
+    counts = {status: store.fetch("count_of_status", int(status), FEW)[0][0] for status in Status}
+    routes = store.fetch("list_routes_known", _ROUTES)
+    backlogs = tuple(_backlogs(store, routes, set(), now, FEW))
+    return Gauge({status: number for status, number in counts.items() if number}, backlogs, now, log_bytes, reconnects)
+
+
 def _backlogs(
-    store: Asked, routes: Iterable[tuple[Any, ...]], served: set[tuple[str, ...]], now: int
+    store: Asked, routes: Iterable[tuple[Any, ...]], served: set[tuple[str, ...]], now: int, bound: int = BOUND
 ) -> Iterable[Backlog]:
     for route, namespace, queue, workflow, version in routes:
-        (ready,), (due,) = store.fetch("count_backlog", route, BOUND)[0], store.fetch("count_due", route, now, BOUND)[0]
+        (ready,), (due,) = store.fetch("count_backlog", route, bound)[0], store.fetch("count_due", route, now, bound)[0]
         if not ready + due:
             continue
         waits = [(at, run_id) for run_id, at in store.fetch("first_due", route, now)]
@@ -145,4 +162,4 @@ def fault_of(error: StoreError) -> Fault:
     return Fault(error.code, error.message, error.advice)
 
 
-__all__ = ["BOUND", "Asked", "fault_of", "survey", "wanted_indexes"]
+__all__ = ["BOUND", "Asked", "fault_of", "gauge", "survey", "wanted_indexes"]

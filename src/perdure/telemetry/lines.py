@@ -315,6 +315,11 @@ SOURCE_READY = _line(
 
 # -- telemetry itself
 
+SPANS_FAILED = _line(
+    "traces.failed", WARNING, "traces", "a span could not be made: %(error)s",
+    "your provider, sampler or processor has raised; said once, runs go on without",
+)  # fmt: skip
+
 SCRAPE_BLIND = _line(
     "metrics.store_unread", WARNING, "metrics", "what is in the store could not be read for metrics: %(error)s",
     "a scrape was answered without the gauges of the store; said once, until they can be read again",

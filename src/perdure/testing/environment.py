@@ -14,7 +14,7 @@ from perdure.errors import DefinitionError, EngineNotOpen
 from perdure.handle import Handle
 from perdure.model import ids
 from perdure.model.records import Status
-from perdure.runtime.worker import Limits
+from perdure.runtime.limits import Limits
 from perdure.store.coded import coded
 from perdure.store.open import open_store
 from perdure.testing.clock import EitherTimeouts, ManualClock

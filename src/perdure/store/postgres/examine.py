@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perdure.model.schedules import ScheduleRow
     from perdure.model.standing import Sign
     from perdure.store.postgres import session
+    from perdure.store.surveying import Asked
 
 LONG: Final = 60_000_000
 """µs from which a transaction is long."""
@@ -130,6 +131,11 @@ def _told(one: session.Session, schema: str, facts: PostgresFacts) -> tuple[tupl
     )
 
 
+def asked(one: session.Session, now: int) -> Asked:
+    """Return what answers to a survey."""
+    return _Asked(one, now)
+
+
 class _Asked:
     """What answers to a survey: see ``perdure.store.surveying.Asked``."""
 
@@ -156,4 +162,4 @@ class _Asked:
         return reading.read_events(self._session, run_key, after, limit)
 
 
-__all__ = ["examine"]
+__all__ = ["asked", "examine"]

@@ -29,6 +29,7 @@ from perdure.store.postgres.claims import Claiming, find_claims
 from perdure.store.postgres.clocks import ServerClock
 from perdure.store.postgres.connect import Connector
 from perdure.store.postgres.connection import Reader, Writer
+from perdure.store.postgres.examine import asked
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.joining import JoinedStore, join
 from perdure.store.postgres.messages import Delivering
@@ -39,6 +40,7 @@ from perdure.store.postgres.schema import migrate
 from perdure.store.postgres.standing import near_ids, signs, standing
 from perdure.store.postgres.workers import Workers
 from perdure.store.protocol import PAGE, Outlook
+from perdure.store.surveying import gauge
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from perdure.model.clock import Clock
     from perdure.model.counting import Counted, Sampled
     from perdure.model.forking import Fork
+    from perdure.model.gauge import Gauge
     from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
@@ -97,7 +100,7 @@ class PostgresStore:
         first = connector.open()
         self._writer = Writer(connector, first)
         self._keeper = Writer(connector)
-        self._reader = Reader(connector)
+        self._reader, self._measuring = Reader(connector), Reader(connector)
         self._hints = Hints(connector)
         self._server_clock = ServerClock()
         # The server's clock judges, unless the caller has one that is not simply this machine's.
@@ -143,6 +146,7 @@ class PostgresStore:
         """Let go of every connection; idempotent. In a forked child nothing is closed."""
         self._hints.close()
         self._workers.close()
+        self._measuring.close()
         self._reader.close()
         self._keeper.close()
         self._writer.close()
@@ -524,6 +528,14 @@ class PostgresStore:
     def get_artifact(self, digest: bytes) -> bytes | None:
         """An artifact's bytes."""
         return self._reader.read(lambda session: reading.get_artifact(session, digest))
+
+    def gauge(self, *, now: int | None = None) -> Gauge:
+        """What is in the store, for metrics: counted up to a bound, and by a connection of its own."""
+        at = self.now() if now is None else now
+        reconnects = sum(max(0, link.opened - 1) for link in (self._writer, self._keeper, self._reader))
+        return self._measuring.read(
+            lambda session: gauge(asked(session, at), at, log_bytes=None, reconnects=reconnects)
+        )
 
     def _numbers(self, routes: Sequence[Route]) -> list[int]:
         return self._routes.numbers((route.namespace, route.queue, route.workflow, route.version) for route in routes)

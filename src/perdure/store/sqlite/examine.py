@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from perdure.model.records import Event, RunRow
     from perdure.model.schedules import ScheduleRow
     from perdure.model.standing import Sign
+    from perdure.store.surveying import Asked
 
 _PATIENCE_MS: Final = 500
 """How long the write lock is waited for."""
@@ -193,6 +194,11 @@ def _told(path: Path, cursor: apsw.Cursor, facts: SqliteFacts) -> tuple[tuple[st
     )
 
 
+def asked(path: Path, cursor: apsw.Cursor, now: int) -> Asked:
+    """Return what answers to a survey."""
+    return _Asked(path, cursor, now)
+
+
 class _Asked:
     """What answers to a survey: see ``perdure.store.surveying.Asked``."""
 
@@ -221,4 +227,4 @@ class _Asked:
         return reading.read_events(self._cursor, run_key, after, limit)
 
 
-__all__ = ["SURVEYED", "examine"]
+__all__ = ["SURVEYED", "asked", "examine"]

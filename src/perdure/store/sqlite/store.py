@@ -27,12 +27,14 @@ from perdure.store.sqlite import (
 )
 from perdure.store.sqlite.connect import connect, open_file
 from perdure.store.sqlite.connection import LOG_SIZE, LogSize, Reader, Writer
+from perdure.store.sqlite.examine import asked
 from perdure.store.sqlite.messages import deliver
 from perdure.store.sqlite.outreach import Outreach
 from perdure.store.sqlite.queues import define_queues, list_queues, pause_queue
 from perdure.store.sqlite.routes import Routes
 from perdure.store.sqlite.standing import near_ids, standing
 from perdure.store.sqlite.workers import Workers
+from perdure.store.surveying import gauge
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from perdure.model.clock import Clock
     from perdure.model.counting import Counted, Sampled
     from perdure.model.forking import Fork
+    from perdure.model.gauge import Gauge
     from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
     from perdure.model.queues import QueueRow, QueueUsage
     from perdure.model.records import (
@@ -99,7 +102,8 @@ class SqliteStore:
         writing = partial(connect, path, durability=durability, vfs=vfs)
         self._writer = Writer(place, writing, opened.connection, extend=durability == "disk", size=log_size)
         self._heart = Writer(place, writing, extend=False, size=log_size)
-        self._reader = Reader(place, partial(connect, path, query_only=True, vfs=vfs))
+        reading_only = partial(connect, path, query_only=True, vfs=vfs)
+        self._reader, self._measuring = Reader(place, reading_only), Reader(place, reading_only)
         self._routes = Routes(self._writer)
         self._workers = Workers(path, self._writer, self._heart, self._reader)
         self._clock = clock or SystemClock()
@@ -130,7 +134,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Let go of every connection; idempotent. In a forked child nothing is closed."""
-        for link in (self._reader, self._heart, self._writer):
+        for link in (self._measuring, self._reader, self._heart, self._writer):
             link.close()
         file, self._guarded = self._guarded, None
         if file is not None:
@@ -507,6 +511,15 @@ class SqliteStore:
         """An artifact's bytes."""
         with self._reader as cursor:
             return reading.get_artifact(cursor, digest)
+
+    def gauge(self, *, now: int | None = None) -> Gauge:
+        """What is in the store, for metrics: counted up to a bound, and by a connection of its own."""
+        at = self.now() if now is None else now
+        log = self.path.with_name(self.path.name + "-wal")
+        log_bytes = log.stat().st_size if log.exists() else 0
+        reconnects = sum(max(0, link.opened - 1) for link in (self._writer, self._heart, self._reader))
+        with self._measuring as cursor:
+            return gauge(asked(self.path, cursor, at), at, log_bytes=log_bytes, reconnects=reconnects)
 
     def _numbers(self, routes: Sequence[Route]) -> list[int]:
         return self._routes.numbers((route.namespace, route.queue, route.workflow, route.version) for route in routes)
