@@ -249,14 +249,14 @@ class Client(QueueClient, ScheduleClient):
             RunFailed: it failed with an exception that cannot be rebuilt; others are raised as themselves.
         """
         operations, worker = self._ops, self._worker
-        if worker is not None and (workflow.name, workflow.version) not in self._definitions:
-            raise UnknownWorkflow(
-                f"{workflow!r} is not among this engine's workflows",
-                workflow=workflow.name,
-                advice="pass it to Engine(workflows=[…])",
-            )
         with operations.enqueuing(workflow, 1, run_id):
             new = operations.new_run(workflow, value, Start(run_id, deadline=deadline))
+            if worker is not None and (workflow.name, workflow.version) not in self._definitions:
+                raise UnknownWorkflow(
+                    f"{workflow!r} is not among this engine's workflows",
+                    workflow=workflow.name,
+                    advice="pass it to Engine(workflows=[…])",
+                )
             if worker is None:
                 created = (await operations.create([new], workflow))[0]
             else:

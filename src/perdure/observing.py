@@ -15,10 +15,10 @@ from perdure.runtime.spans import Spans
 from perdure.telemetry import lines, metrics
 from perdure.telemetry.logs import say
 from perdure.telemetry.metrics import Numbers
-from perdure.telemetry.tracing import tracing_of
+from perdure.telemetry.tracing import check_tracing, tracing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perdure.hooks import Hooks
     from perdure.model.clock import Clock
@@ -54,6 +54,7 @@ class Observers:
         clock: Clock,
         namespace: str,
     ) -> None:
+        check_tracing(tracing)
         self._hooks, self._given = hooks, tracing
         self._dispatch: Dispatch | None = None
         self._endpoint: Endpoint | None = None
@@ -199,7 +200,8 @@ class _Shown:
         shown[metrics.STORE_UP.name] = {(): 0.0 if seen is None else 1.0}
         if seen is not None:
             shown[metrics.STORE_AGE.name] = {(): age}
-            shown |= _of_store(seen, self._namespace)
+            queues = set[str]() if worker is None else worker.queues
+            shown |= _of_store(seen, self._namespace, queues)
         return shown
 
     def _ask(self, store: Store, now: float) -> None:
@@ -214,9 +216,9 @@ class _Shown:
             self._is_blind = False
 
 
-def _of_store(seen: Gauge, namespace: str) -> dict[str, dict[tuple[str, ...], Any]]:
-    ready: dict[tuple[str, ...], float] = {}
-    oldest: dict[tuple[str, ...], float] = {}
+def _of_store(seen: Gauge, namespace: str, queues: Iterable[str]) -> dict[str, dict[tuple[str, ...], Any]]:
+    ready: dict[tuple[str, ...], float] = {(queue,): 0 for queue in queues}
+    oldest: dict[tuple[str, ...], float] = dict(ready)
     for one in seen.backlogs:
         if one.namespace == namespace:
             labels = (one.queue,)

@@ -13,6 +13,7 @@ from perdure import INJECTED, Hooks, Retry, StepContext, emit, sleep, step, work
 from perdure.dispatch import MOST, TOGETHER
 from perdure.errors import DefinitionError, RunCancelled
 from perdure.model.records import Kind
+from perdure.runtime.narrating import Narrator
 from tests.crash.procs import SERVER
 from tests.engine.desk import Desk, Refused, chore, engine_at, in_loop, log_of, until, work
 from tests.engine.saying import cut_short, report
@@ -318,10 +319,12 @@ async def test_nothing_is_told_of_what_others_execute(path, desk):
 
 
 @in_loop
-async def test_without_hooks_nobody_listens(path, desk):
+async def test_without_hooks_the_log_alone_listens(path, desk):
     async with engine_at(path, chore, desk=desk) as engine:
-        assert engine._journal.told is None
-        assert engine._worker.host.hooks is None
+        host = engine._worker.host
+        assert type(host.hooks) is Narrator
+        assert engine._journal.told == host.hooks.committed
+        assert (host.spans, host.measuring) == (None, None)
 
 
 @pytest.mark.parametrize("hooks", [[print], [Told], ["x"]])

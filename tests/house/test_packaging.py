@@ -28,6 +28,8 @@ TOOLS = {
 BROUGHT = {"hypothesis": ("machine.py", "watched.py")}
 # Whoever has a pool or an engine to make a source of brings them along.
 GIVEN = {"psycopg_pool", "sqlalchemy"}
+# Packages that are parts of one namespace.
+NAMESPACES = {"opentelemetry_api": "opentelemetry", "opentelemetry_sdk": "opentelemetry"}
 # Not imported but read, by zoneinfo.
 DATA = {"tzdata"}
 SPELLED = {
@@ -39,8 +41,13 @@ SPELLED = {
 
 
 def names(requirements):
-    """The packages required, as they are imported."""
+    """The packages required, as they are called."""
     return {re.match(r"[\w.-]+", line).group().replace("-", "_").lower() for line in requirements}
+
+
+def imports(packages):
+    """The packages, as they are imported."""
+    return {NAMESPACES.get(package, package) for package in packages}
 
 
 def core():
@@ -68,14 +75,14 @@ def optional() -> set[str]:
 def test_the_package_needs_what_it_imports_and_imports_what_it_needs():
     brought = {name for names in BROUGHT.values() for name in names}
     modules = tuple(path for path in tree.modules() if path.parent.name != "store_suite" or path.name not in brought)
-    assert set(tree.third_party(modules)) == (core() | optional() | GIVEN) - DATA
+    assert set(tree.third_party(modules)) == imports(core() | optional() | GIVEN) - DATA
     assert set(tree.third_party(tree.modules())) - set(tree.third_party(modules)) == set(BROUGHT)
 
 
 def test_everything_the_tests_import_is_installed_for_them():
     tests = tuple(path for path in tree.python_files() if path not in tree.modules())
     # Modules named so are not meant to be found: what cannot be resolved is what their tests are about.
-    known = core() | dev() | GIVEN | peers() | {"nowhere", "nowhere_at_all"}
+    known = imports(core() | dev()) | GIVEN | peers() | {"nowhere", "nowhere_at_all"}
     undeclared = {top: place for top, place in tree.third_party(tests).items() if top not in known}
     assert undeclared == {}
 
@@ -87,7 +94,7 @@ def test_every_tool_installed_for_development_is_used():
         for tool, file in TOOLS.items()
         if SPELLED.get(tool, tool) in (tree.ROOT / file).read_text(encoding="utf-8")
     }
-    assert dev() - set(tree.third_party(tests)) - run - optional() == set()
+    assert imports(dev() - optional()) - set(tree.third_party(tests)) - run == set()
 
 
 def test_constraints_pin_everything_once():

@@ -163,7 +163,13 @@ class Scheduling:
         inputs = await self._inputs(row)
         now = self._operations.store.now()
         run_id = f"{key}@trigger-{ids.run_id(now, os.urandom)}"
-        await self._change(key, lambda row: firing.trigger(row, run_id, now, os.urandom, inputs))
+        tracing = self._operations.tracing
+
+        def change(row: ScheduleRow) -> ScheduleChange:
+            made = firing.trigger(row, run_id, now, os.urandom, inputs)
+            return made if tracing is None else tracing.scheduled(row, made)
+
+        await self._change(key, change)
         return row, run_id
 
     async def _change(self, key: str, decide: Callable[[ScheduleRow], ScheduleChange | None]) -> None:

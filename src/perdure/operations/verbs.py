@@ -113,14 +113,15 @@ class Operations:
         """Return what makes a span of creating runs, whose context they keep."""
         if self.tracing is None:
             return nullcontext()
+        name = str(getattr(workflow, "name", ""))  # whether it is one is looked at within
         attributes: dict[str, Any] = {
-            "perdure.workflow": workflow.name,
+            "perdure.workflow": name,
             "perdure.namespace": self.namespace,
             "perdure.runs": runs,
         }
         if run_id is not None:
             attributes["perdure.run_id"] = run_id
-        return self.tracing.around(f"enqueue {workflow.name}", "producer", attributes)
+        return self.tracing.around(f"enqueue {name}", attributes)
 
     def carrier(self) -> dict[str, str] | None:
         """Return the trace that a run that is created now goes on in."""

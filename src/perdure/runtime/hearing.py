@@ -1,5 +1,8 @@
 """Who hears what happens to runs that are executed here: hooks, log, metrics and spans, each told in turn."""
 
+# pyright: reportUnusedParameter=false
+# Who does not override something does nothing with what it is given.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

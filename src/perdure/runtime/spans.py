@@ -13,20 +13,17 @@ from perdure.runtime.about import about
 from perdure.runtime.bodies import Abort
 from perdure.runtime.hearing import Hearer
 from perdure.runtime.narrating import failure_type
-from perdure.telemetry import lines
-from perdure.telemetry.logs import say, type_of
+from perdure.telemetry.logs import type_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextvars import Context
 
-    from opentelemetry.trace import Span
-
     from perdure.model.records import Claim, Event
     from perdure.model.schedules import ScheduleChange, ScheduleRow
     from perdure.runtime.bodies import Body
     from perdure.runtime.run import Run
-    from perdure.telemetry.otel import Tracing
+    from perdure.telemetry.otel import Span, Tracing
 
 _OUTCOMES = {
     Kind.RUN_COMPLETED: "completed",
@@ -47,7 +44,6 @@ class Spans(Hearer):
         self._tracing = tracing
         self._open: dict[Run, Span] = {}
         self._refused: dict[Run, str] = {}
-        self._failed = False
 
     # -- executions
 
@@ -58,7 +54,7 @@ class Spans(Hearer):
             attributes = {**_attributes(run), "perdure.version": claim.row.version, "perdure.epoch": claim.row.epoch}
             self._open[run] = self._tracing.start(f"run {run.workflow}", "consumer", attributes, parent)
         except Exception as error:  # noqa: BLE001 - the user's provider
-            self._fails(error)
+            self._tracing.fails(error)
 
     def wrote(self, run: Run, events: Sequence[Event]) -> None:
         """A run that this build refuses was released or blocked."""
@@ -84,7 +80,7 @@ class Spans(Hearer):
         try:
             self._tracing.end(span, error=error, outcome=outcome)
         except Exception as raised:  # noqa: BLE001 - the user's provider
-            self._fails(raised)
+            self._tracing.fails(raised)
 
     def enter(self, run: Run, context: Context) -> None:
         """Make a context that of a run's code."""
@@ -116,7 +112,7 @@ class Spans(Hearer):
             span = self._tracing.start(f"step {call.step.name}", "internal", attributes, parent)
             body.context.run(self._tracing.enter, span, parent)
         except Exception as error:  # noqa: BLE001 - the user's provider
-            self._fails(error)
+            self._tracing.fails(error)
             return None
         return span
 
@@ -132,35 +128,13 @@ class Spans(Hearer):
                 span, error=type_of(error) if error is not None and outcome == "failed" else "", outcome=outcome
             )
         except Exception as raised:  # noqa: BLE001 - the user's provider
-            self._fails(raised)
+            self._tracing.fails(raised)
 
     # -- schedules
 
     def fired(self, row: ScheduleRow, change: ScheduleChange) -> ScheduleChange:
         """Have the runs that a schedule starts begin a trace of their own."""
-        if not change.runs:
-            return change
-        try:
-            attributes = {
-                "perdure.schedule": row.key,
-                "perdure.workflow": row.workflow,
-                "perdure.namespace": row.namespace,
-                "perdure.queue": row.queue,
-                "perdure.runs": len(change.runs),
-            }
-            span = self._tracing.start(f"schedule {row.key}", "producer", attributes, self._tracing.kept({}))
-            self._tracing.end(span)
-            carrier = self._tracing.carrier(span)
-        except Exception as error:  # noqa: BLE001 - the user's provider
-            self._fails(error)
-            return change
-        runs = tuple(run._replace(meta=payloads.traced(run.meta, carrier)) for run in change.runs)
-        return change._replace(runs=runs)
-
-    def _fails(self, error: Exception) -> None:
-        if not self._failed:
-            self._failed = True
-            say(lines.SPANS_FAILED, error=error)
+        return self._tracing.scheduled(row, change)
 
 
 def _attributes(run: Run) -> dict[str, Any]:

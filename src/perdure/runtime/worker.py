@@ -205,6 +205,11 @@ class Worker:
         return self._name
 
     @property
+    def queues(self) -> set[str]:
+        """The queues it claims from."""
+        return {route.queue for route in self._routes}
+
+    @property
     def slots(self) -> int:
         """Runs in execution at once."""
         return self._limits.concurrency

@@ -1,8 +1,8 @@
 """How a log line is said: under a stable name, with what it is about as attributes of the record, and no value shown.
 
 Lines at INFO and above show neither payloads nor arguments. Of an exception that is a user's own they show its type and
-where it was raised; its text and traceback follow if the logger is at DEBUG. Errors of Perdure's show their headline,
-which holds no values, and a fault of Perdure's itself its traceback.
+where it was raised; its text and traceback are in a record of their own, at DEBUG. Errors of Perdure's show their
+headline, which holds no values, and a fault of Perdure's itself its traceback.
 """
 
 from __future__ import annotations
@@ -49,21 +49,20 @@ def say(line: Line, /, *, error: BaseException | None = None, fault: bool = Fals
 
     Args:
         line: which one.
-        error: what it was said for. A user's own is shown by type and place; its traceback only at DEBUG.
+        error: what it was said for. A user's own is shown by type and place; its traceback follows at DEBUG.
         fault: whether ``error`` is a fault of Perdure's, so that its traceback is always wanted.
         fields: what the line is about; all become attributes of the record.
     """
     logger = logging.getLogger(line.logger)
     if not logger.isEnabledFor(line.level):
         return
-    shown: BaseException | None = None
-    if error is not None:
-        fields["error"] = fields.get("error") or described(error)
-        fields["error_type"] = type_of(error)
-        if fault or (not isinstance(error, PerdureError) and logger.isEnabledFor(logging.DEBUG)):
-            shown = error
     fields[EVENT] = line.name
+    if error is not None:
+        fields["error"], fields["error_type"] = described(error), type_of(error)
+    shown = error if fault else None
     logger.log(line.level, line.text, fields, exc_info=shown, extra=fields, stacklevel=2)
+    if error is not None and not fault and not isinstance(error, PerdureError):
+        logger.debug("%(perdure_event)s: its traceback", fields, exc_info=error, extra=fields, stacklevel=2)
 
 
 def type_of(error: BaseException) -> str:

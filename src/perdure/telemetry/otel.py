@@ -10,11 +10,17 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from perdure.model import payloads
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say, type_of
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.trace import TracerProvider
+
+    from perdure.model.schedules import ScheduleChange, ScheduleRow
 
 _KINDS = {"producer": SpanKind.PRODUCER, "consumer": SpanKind.CONSUMER, "internal": SpanKind.INTERNAL}
 _W3C = TraceContextTextMapPropagator()
@@ -32,6 +38,7 @@ class Tracing:
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("perdure")
+        self._failed = False
 
     def start(
         self,
@@ -44,19 +51,33 @@ class Tracing:
         return self._tracer.start_span(name, parent, kind=_KINDS[kind], attributes=attributes)
 
     @contextmanager
-    def around(self, name: str, kind: Literal["producer"], attributes: Mapping[str, Any]) -> Generator[None]:
-        """Make a span around what is done, and have it be the current one."""
-        span = self.start(name, kind, attributes)
+    def around(self, name: str, attributes: Mapping[str, Any]) -> Generator[None]:
+        """Make a span around what starts runs, and have it be the current one."""
+        try:
+            span = self.start(name, "producer", attributes)
+        except Exception as error:  # noqa: BLE001 - the user's provider
+            self.fails(error)
+            yield
+            return
         token = contexts.attach(trace.set_span_in_context(span))
+        failed = ""
         try:
             yield
         except BaseException as error:
-            self.end(span, error=type(error).__qualname__)
+            failed = type_of(error)
             raise
-        else:
-            self.end(span)
         finally:
             contexts.detach(token)
+            try:
+                self.end(span, error=failed)
+            except Exception as error:  # noqa: BLE001 - the user's processor
+                self.fails(error)
+
+    def fails(self, error: Exception) -> None:
+        """Something of the user's has raised: say so, once."""
+        if not self._failed:
+            self._failed = True
+            say(lines.SPANS_FAILED, error=error)
 
     def end(self, span: Span, *, error: str = "", **attributes: str) -> None:
         """End a span, with the type of the error that it ended in."""
@@ -66,6 +87,27 @@ class Tracing:
             span.set_attribute("error.type", error)
             span.set_status(StatusCode.ERROR)
         span.end()
+
+    def scheduled(self, row: ScheduleRow, change: ScheduleChange) -> ScheduleChange:
+        """Have the runs that a change of a schedule starts go on in the current trace, or begin one of their own."""
+        if not change.runs:
+            return change
+        attributes = {
+            "perdure.schedule": row.key,
+            "perdure.workflow": row.workflow,
+            "perdure.namespace": row.namespace,
+            "perdure.queue": row.queue,
+            "perdure.runs": len(change.runs),
+        }
+        try:
+            span = self.start(f"schedule {row.key}", "producer", attributes)
+            self.end(span)
+            carrier = self.carrier(span)
+        except Exception as error:  # noqa: BLE001 - the user's provider
+            self.fails(error)
+            return change
+        runs = tuple(run._replace(meta=payloads.traced(run.meta, carrier)) for run in change.runs)
+        return change._replace(runs=runs)
 
     # -- contexts
 
@@ -95,4 +137,4 @@ class Tracing:
         self.enter(RunSpan(span.get_span_context()), contexts.Context())
 
 
-__all__ = ["RunSpan", "Tracing"]
+__all__ = ["RunSpan", "Span", "Tracing"]

@@ -69,11 +69,26 @@ ATTRIBUTES: Final = {one.name: one for one in _ALL}
 """Attributes of spans, by name."""
 
 
+def check_tracing(given: Given) -> None:
+    """Refuse what is no choice of spans.
+
+    Raises:
+        DefinitionError: it is none.
+    """
+    if given is None or isinstance(given, bool):
+        return
+    module = sys.modules.get("opentelemetry.trace")
+    if module is None or not isinstance(given, module.TracerProvider):
+        raise DefinitionError(
+            f"{given!r} is no tracer provider", advice="give one of OpenTelemetry's, True, False, or nothing"
+        )
+
+
 def tracing_of(given: Given) -> Tracing | None:
     """Return what makes spans; None if nothing does.
 
     Raises:
-        DefinitionError: it is asked for, and OpenTelemetry's API is not installed; or what is given is no provider.
+        DefinitionError: it is asked for, and OpenTelemetry's API is not installed.
     """
     if given is False:
         return None
@@ -88,10 +103,6 @@ def tracing_of(given: Given) -> Tracing | None:
             return None
         raise DefinitionError("OpenTelemetry's API is not installed", advice=_ADVICE) from error
     if given is not None and given is not True:
-        if not isinstance(given, trace.TracerProvider):
-            raise DefinitionError(
-                f"{given!r} is no tracer provider", advice="give one of OpenTelemetry's, True, False, or nothing"
-            )
         return Tracing(given)
     provider = trace.get_tracer_provider()
     if given is None and isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
@@ -99,4 +110,4 @@ def tracing_of(given: Given) -> Tracing | None:
     return Tracing(provider)
 
 
-__all__ = ["ATTRIBUTES", "SPANS", "tracing_of"]
+__all__ = ["ATTRIBUTES", "SPANS", "check_tracing", "tracing_of"]
