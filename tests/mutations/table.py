@@ -10,6 +10,7 @@ from tests.mutations.kit import KIT
 from tests.mutations.listing import LISTING
 from tests.mutations.messages import MESSAGES
 from tests.mutations.mutation import Mutation
+from tests.mutations.observing import OBSERVING
 from tests.mutations.outboxes import OUTBOXES
 from tests.mutations.power import POWER
 from tests.mutations.queues import QUEUES
@@ -549,6 +550,7 @@ TABLE = [
     *KIT,
     *LISTING,
     *MESSAGES,
+    *OBSERVING,
     *OUTBOXES,
     *POWER,
     *QUEUES,

@@ -96,9 +96,7 @@ async def test_what_happens_is_counted_by_workflow_step_and_outcome_and_what_wai
 
 
 @in_loop
-async def test_the_store_is_read_once_for_all_scrapes_of_ten_seconds_and_never_by_who_scrapes_an_engine_that_stopped(
-    path, clock
-):
+async def test_the_store_is_read_once_for_all_scrapes_of_ten_seconds(path, clock):
     async with engine_at(path, job, clock=clock, metrics=True, only_queues=["served"]) as engine:
 
         async def ready():
@@ -130,9 +128,7 @@ async def blocked_loop() -> bool:
 
 @pytest.mark.only("sqlite")
 @in_loop
-async def test_scrapes_are_answered_on_the_loopback_interface_also_while_the_loop_is_blocked_until_the_engine_stops(
-    path, desk
-):
+async def test_scrapes_are_answered_on_the_loopback_interface_also_while_the_loop_is_blocked(path, desk):
     async with engine_at(path, blocked_loop, desk=desk, metrics="0") as engine:
         desk.address = engine.metrics_at
         assert desk.address.startswith("127.0.0.1:")

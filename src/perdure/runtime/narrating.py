@@ -37,6 +37,7 @@ _LINES: dict[int, Line] = {
     Kind.RUN_CANCELLED: lines.RUN_CANCELLED,
     Kind.RUN_BLOCKED: lines.RUN_BLOCKED,
 }
+_BLOCKED = Status.BLOCKED
 _OF_STEPS = frozenset({Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED})
 _FAILED = frozenset({Kind.STEP_FAILED, Kind.RUN_FAILED})
 
@@ -47,10 +48,14 @@ class Narrator(Hearer):
     def committed(self, batch: Mapping[Run, CommitItem], verdicts: Sequence[Verdict], seconds: float) -> None:
         """The journal has written a batch."""
         del seconds
-        is_heard = _RUNS.isEnabledFor(logging.INFO) or _STEPS.isEnabledFor(logging.INFO)
+        told: Mapping[Run, CommitItem] = batch
+        if not (_RUNS.isEnabledFor(logging.INFO) or _STEPS.isEnabledFor(logging.INFO)):
+            blocked = [run for run, item in batch.items() if item.state is not None and item.state.status is _BLOCKED]
+            if not blocked:
+                return
+            told = {run: batch[run] for run in blocked}
         for (run, item), verdict in zip(batch.items(), verdicts, strict=True):
-            blocks = item.state is not None and item.state.status is Status.BLOCKED
-            if (is_heard or blocks) and verdict <= Verdict.ALREADY:
+            if run in told and verdict <= Verdict.ALREADY:
                 self.wrote(run, item.events)
 
     def wrote(self, run: Run, events: Sequence[Event]) -> None:
@@ -67,7 +72,7 @@ class Narrator(Hearer):
     def claimed(self, run: Run, claim: Claim) -> None:
         """A run was claimed."""
         del claim
-        if lines.RUN_CLAIMED.is_heard:
+        if _RUNS.isEnabledFor(logging.DEBUG):
             say(lines.RUN_CLAIMED, **about(run), epoch=run.row.epoch)
 
     def blocked(self, run: Run, reason: str) -> None:

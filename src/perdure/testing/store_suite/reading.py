@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from perdure.model.records import Status
 from perdure.store.protocol import Filter
-from perdure.testing.store_suite.bench import Bench, case, soon
+from perdure.testing.store_suite.bench import SECOND, Bench, case, soon
 
 
 @case
@@ -107,3 +107,21 @@ def reading_never_holds_a_run_up(bench: Bench) -> None:
     held.commit(held.steps())
     assert len(page) == 1
     assert len(reader.read_events(held.key)) == 13
+
+
+@case
+def what_metrics_show_is_counted_over_all_namespaces_and_by_route(bench: Bench) -> None:
+    now = bench.store.now()
+    bench.create("first", created_at=now - 3 * SECOND)
+    bench.create("second", created_at=now - SECOND)
+    bench.create("elsewhere", created_at=now, namespace="n", queue="q")
+    held = bench.hold("held", queue="none")
+    held.commit(held.end())
+    seen = bench.store.gauge()
+    assert seen.counts == {Status.PENDING: 3, Status.COMPLETED: 1}
+    assert {(one.namespace, one.queue): (one.runs, one.run_id, one.since) for one in seen.backlogs} == {
+        ("", ""): (2, "first", now - 3 * SECOND),
+        ("n", "q"): (1, "elsewhere", now),
+    }
+    assert seen.now >= now
+    assert seen.reconnects == 0
