@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from perdure.telemetry.exposition import Endpoint, EngineCollector
     from perdure.telemetry.tracing import Given
 
+PATIENCE: Final = 1.0
+"""Seconds for which a scrape waits for another one that reads the store; then it shows what was read before."""
 FRESH: Final = 10.0
 """Seconds for which what was read of the store is shown again: however often it is scraped, it is read no oftener."""
 
@@ -108,10 +111,10 @@ class Observers:
             hearers.append(dispatch)
         audience = hearers[0] if len(hearers) == 1 else Audience(hearers)
         journal.told, host.hooks = audience.committed, audience
-        self._shown.worker = worker
 
     def started(self, worker: Worker) -> None:
         """The worker executes."""
+        self._shown.worker = worker
         say(lines.WORKER_STARTED, worker=worker.name)
         if self._dispatch is not None:
             self._dispatch.worker("worker_started", worker)
@@ -119,7 +122,9 @@ class Observers:
     async def leave(self, worker: Worker | None, journal: Journal | None, patience: float) -> None:
         """The worker has stopped, but for what does not heed it: its spans and counts go on."""
         dispatch, self._dispatch = self._dispatch, None
-        self._close()
+        endpoint, self._endpoint = self._endpoint, None
+        if endpoint is not None:
+            await asyncio.to_thread(endpoint.close)  # it waits until the thread has noticed
         if worker is not None and self._shown.worker is worker:
             say(lines.WORKER_STOPPED, worker=worker.name)
         self._shown.worker = None
@@ -138,17 +143,14 @@ class Observers:
         dispatch, self._dispatch = self._dispatch, None
         if dispatch is not None:
             dispatch.abandon()
-        self._close()
+        endpoint, self._endpoint = self._endpoint, None
+        if endpoint is not None:
+            endpoint.close()
         self._shown.worker = None
 
     def closed(self) -> None:
         """The engine's store is closed."""
         self._shown.store = None
-
-    def _close(self) -> None:
-        endpoint, self._endpoint = self._endpoint, None
-        if endpoint is not None:
-            endpoint.close()
 
     # -- metrics
 
@@ -191,12 +193,15 @@ class _Shown:
         store = self.store
         if store is None:
             return shown
-        with self._asking:
-            now = self._clock.monotonic()
-            if now - self._asked_at >= FRESH:
-                self._asked_at = now
-                self._ask(store, now)
-            seen, age = self._seen, now - self._seen_at
+        now = self._clock.monotonic()
+        if self._asking.acquire(timeout=PATIENCE):
+            try:
+                if now - self._asked_at >= FRESH:
+                    self._asked_at = now
+                    self._ask(store, now)
+            finally:
+                self._asking.release()
+        seen, age = self._seen, now - self._seen_at
         shown[metrics.STORE_UP.name] = {(): 0.0 if seen is None else 1.0}
         if seen is not None:
             shown[metrics.STORE_AGE.name] = {(): age}

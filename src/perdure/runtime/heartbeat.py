@@ -48,7 +48,9 @@ class Heartbeat:
         interval: float,
         renewed: Callable[[bool], None],
         lost: Callable[[], None],
+        name: str = "",
     ) -> None:
+        self._name = name
         self._store, self._clock = store, clock
         self._key, self._lease, self._interval = worker_key, lease, interval
         self._doubtful = store.doubtful
@@ -102,10 +104,10 @@ class Heartbeat:
         except StoreError as error:
             if before >= self._quiet_until:
                 self._quiet_until = before + QUIET
-                say(lines.NOT_RENEWED, error=error)
+                say(lines.NOT_RENEWED, error=error, worker=self._name)
             return False
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the renewals for good
-            say(lines.HEARTBEAT_FAULT, error=error, fault=True)
+            say(lines.HEARTBEAT_FAULT, error=error, fault=True, worker=self._name)
             return False
         if not held:
             self.until = 0.0
@@ -128,4 +130,4 @@ class Heartbeat:
         self._reported = True
         frame = sys._current_frames().get(self._loop_thread or 0)  # noqa: SLF001 - there is no public spelling
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
-        say(lines.LOOP_BLOCKED, late=late, stack=stack)
+        say(lines.LOOP_BLOCKED, late=late, stack=stack, worker=self._name)

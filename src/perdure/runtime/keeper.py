@@ -41,11 +41,20 @@ class Keeper:
         namespace: whose.
         key: who asks to be elected: a worker's key.
         reached: told of the points of ``perdure.runtime.points``.
+        name: the worker's, for logs.
     """
 
     def __init__(
-        self, store: Store, retention: Retention, namespace: str, key: int, reached: Callable[[str], object] | None
+        self,
+        store: Store,
+        retention: Retention,
+        namespace: str,
+        key: int,
+        reached: Callable[[str], object] | None,
+        *,
+        name: str = "",
     ) -> None:
+        self._name = name
         self._store, self._retention, self._namespace = store, retention, namespace
         self._key = key
         self._reached = reached
@@ -77,9 +86,9 @@ class Keeper:
                     self._make_pass()
             except PerdureError as error:
                 if not self._stop.is_set():
-                    say(lines.NOT_PURGED, error=error, pause=pause)
+                    say(lines.NOT_PURGED, error=error, pause=pause, worker=self._name)
             except Exception as error:  # noqa: BLE001 - a fault of ours must not end it for good
-                say(lines.PURGE_FAULT, error=error, fault=True, pause=pause)
+                say(lines.PURGE_FAULT, error=error, fault=True, pause=pause, worker=self._name)
         self._give_back()
 
     def _make_pass(self) -> None:
@@ -99,7 +108,7 @@ class Keeper:
             yield self._clock.monotonic() - begun
             begun = self._clock.monotonic()
         if pruning.pruned.runs:
-            say(lines.PURGED, runs=pruning.pruned.runs, namespace=self._namespace)
+            say(lines.PURGED, runs=pruning.pruned.runs, namespace=self._namespace, worker=self._name)
 
     def _is_elected(self) -> bool:
         now = self._clock.monotonic()
@@ -113,7 +122,7 @@ class Keeper:
             try:
                 self._store.elect(self._chore, self._key, 0)
             except PerdureError as error:
-                say(lines.PURGE_KEPT, error=error, pause=TERM)
+                say(lines.PURGE_KEPT, error=error, pause=TERM, worker=self._name)
 
 
 __all__ = ["Keeper"]

@@ -150,7 +150,9 @@ class Worker:
             if not self._only:
                 self.scheduler.serve()
                 if self._retention is not None:
-                    self._keeper = Keeper(self._store, self._retention, self._namespace, self.key, self._reached)
+                    self._keeper = Keeper(
+                        self._store, self._retention, self._namespace, self.key, self._reached, name=self._name
+                    )
                     self._keeper.start()
 
     async def _register(self) -> None:
@@ -183,6 +185,7 @@ class Worker:
             interval=limits.heartbeat,
             renewed=lambda late: self._threads.call(lambda: self._renewed(late=late)),
             lost=lambda: self._threads.call(self._lease_lost),
+            name=self._name,
         )
         self.host.lease_ok = self._heartbeat.ok
         self._heartbeat.start(get_ident())
@@ -407,9 +410,9 @@ class Worker:
         self._loop.call_later(min(PAUSE * 2.0 ** (faults - 1), LONGEST_PAUSE), self._release, run, blocked)
 
     def _free(self, run: Run) -> None:
+        self.host.left(run)  # also if it has been claimed anew meanwhile, as another execution
         if self.running.get(run.run_key) is run:
             del self.running[run.run_key]
-            self.host.left(run)
             if run.fault is not None:
                 self._give_back(run, run.fault)
             self._journal.active = len(self.running)
