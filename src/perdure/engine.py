@@ -216,7 +216,7 @@ class Engine(Client):
                 ended=self._home.waiting.ended,
                 reached=self._reached,
             )
-            self._observers.start(worker, self._store, self._journal, operations)
+            self._observers.start(worker, self._store, self._journal, operations, only=self._only)
             await self._define_queues(worker)
             await self._relays.open(operations, sent=self._poke, reached=self._reached)
             await worker.start(serve=serve)

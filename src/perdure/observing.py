@@ -95,9 +95,9 @@ class Observers:
 
             self._endpoint = Endpoint(collector, self._address)
 
-    def start(self, worker: Worker, store: Store, journal: Journal, operations: Operations) -> None:
-        """The engine's worker is about to execute."""
-        hearers: list[Hearing] = [Narrator()]
+    def start(self, worker: Worker, store: Store, journal: Journal, operations: Operations, *, only: bool) -> None:
+        """The worker is about to execute; ``only``: a single run, for a caller who is told by what is raised."""
+        hearers: list[Hearing] = [Narrator(raises=only)]
         self._hearers = hearers
         host = worker.host
         if self._numbers is not None:

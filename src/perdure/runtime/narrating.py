@@ -43,13 +43,22 @@ _FAILED = frozenset({Kind.STEP_FAILED, Kind.RUN_FAILED})
 
 
 class Narrator(Hearer):
-    """Says what is committed."""
+    """Says what is committed.
+
+    Args:
+        raises: whether what becomes of the run is raised to its caller; then it is said only where INFO is heard.
+    """
+
+    def __init__(self, *, raises: bool = False) -> None:
+        self._raises = raises
 
     def committed(self, batch: Mapping[Run, CommitItem], verdicts: Sequence[Verdict], seconds: float) -> None:
         """The journal has written a batch."""
         del seconds
         told: Mapping[Run, CommitItem] = batch
         if not (_RUNS.isEnabledFor(logging.INFO) or _STEPS.isEnabledFor(logging.INFO)):
+            if self._raises:
+                return
             blocked = [run for run, item in batch.items() if item.state is not None and item.state.status is _BLOCKED]
             if not blocked:
                 return
@@ -60,6 +69,8 @@ class Narrator(Hearer):
 
     def wrote(self, run: Run, events: Sequence[Event]) -> None:
         """Something was written for a run."""
+        if self._raises and not _RUNS.isEnabledFor(logging.INFO):
+            return
         for event in events:
             line = _LINES.get(event.kind)
             if line is None:
@@ -78,6 +89,8 @@ class Narrator(Hearer):
     def blocked(self, run: Run, reason: str) -> None:
         """A run was blocked after its hold had ended."""
         del reason
+        if self._raises and not _RUNS.isEnabledFor(logging.INFO):
+            return
         say(lines.RUN_BLOCKED, **about(run), code="internal")
 
 
