@@ -15,7 +15,7 @@ from perdure import INJECTED, Engine, StepContext, continue_as_new, sleep, step,
 from perdure.errors import DefinitionError
 from perdure.model import payloads
 from perdure.model.records import Status
-from perdure.telemetry.tracing import ATTRIBUTES, SPANS
+from perdure.telemetry.tracing import ATTRIBUTES, SPANS, tracing_of
 from tests.crash.procs import SERVER
 from tests.engine.desk import ORDER, Desk, Refused, engine_at, errand, in_loop, in_status, job
 from tests.telemetry.listening import Traces, die_in_the_second_step, samples
@@ -214,3 +214,36 @@ def test_a_provider_that_is_set_up_is_used_and_left_alone_and_without_one_nothin
     program = [sys.executable, "-c", PROGRAM, how, str(tmp_path / "store.db")]
     done = subprocess.run(program, capture_output=True, text=True, timeout=50, check=True)
     assert done.stdout.split("\n")[:-1] == said
+
+
+@in_loop
+async def test_what_a_stop_interrupts_has_not_failed_and_goes_on_in_its_trace(path, desk, traces):
+    gate = desk.hold("1")
+    async with engine_at(path, job, desk=desk, tracing=traces.provider) as engine:
+        await engine.enqueue(job, 1, run_id="r")
+        await gate.arrival()
+        await engine.stop(0)
+    (attempt,), (execution,) = traces.named("step work"), traces.named("run job")
+    assert (attempt.attributes["perdure.outcome"], execution.attributes["perdure.outcome"]) == (
+        "interrupted",
+        "released",
+    )
+    assert {span.status.status_code for span in traces.spans} == {StatusCode.UNSET}
+    gate.open()
+    async with engine_at(path, job, desk=desk, tracing=traces.provider) as engine:
+        assert await engine.get("r").result() == 2
+    assert [span.attributes["perdure.outcome"] for span in traces.named("run job")] == ["released", "completed"]
+    assert len({span.context.trace_id for span in traces.spans}) == 1
+
+
+def test_what_is_asked_for_and_not_installed_says_how_it_is(monkeypatch):
+    for module in ("opentelemetry", "prometheus_client"):
+        monkeypatch.setitem(sys.modules, module, None)
+    for module in ("perdure.telemetry.otel", "perdure.telemetry.exposition"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(DefinitionError, match="OpenTelemetry's API is not installed") as caught:
+        tracing_of(True)
+    assert "perdure[otel]" in caught.value.advice
+    with pytest.raises(DefinitionError, match="prometheus_client is not installed") as caught:
+        Engine("nowhere.db", metrics=True).collector()
+    assert "perdure[prometheus]" in caught.value.advice
