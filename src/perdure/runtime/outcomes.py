@@ -122,9 +122,10 @@ def settle_body(run: Run, ended: Body | StepCall | ChildCall) -> Outcome | None:
     failure = encode_failure(error)
     delay = None if aborting or isinstance(error, NotSerializable) else _delay(run, call, error)
     if delay is not None:
-        next_at = run.host.clock.now() + round(delay * 1e6)
+        failed_at = run.host.clock.now()
+        next_at = failed_at + round(delay * 1e6)
         call.failed = payloads.failed(run.host.codecs.failure(failure), next_at=next_at)
-        run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=call.failed, args=args)
+        run.record(Kind.STEP_FAILED, key, attempt=attempt, took=took, payload=call.failed, args=args, now=failed_at)
         call.attempt += 1
         call.prepared = step.arguments.anew(call.prepared)
         call.next_at = next_at
