@@ -64,8 +64,8 @@ KIT = [
         "engine/test_secrets.py::test_a_message_that_does_not_fit_is_refused_without_being_shown",
     ),
     Mutation(
-        "no log line shows the values of a departure", "runtime/drift.py",
-        "error.headline)", "error.message)",
+        "no log line shows the values of a departure", "telemetry/logs.py",
+        "return error.headline", "return error.message",
         "engine/test_secrets.py::test_a_departure_from_the_log_is_warned_of_and_told_without_its_values_being_shown",
     ),
     Mutation(
