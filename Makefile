@@ -38,13 +38,13 @@ demo: $(CORE) ## Kill a workflow in the middle and watch it go on
 
 .PHONY: test
 test: $(DEV) ## Everything that must hold: make check, then the tests
-	@$(SIDE_BY_SIDE) $(CHECKS) bouncer $(PYTHONS)
+	@$(SIDE_BY_SIDE) $(CHECKS) packages $(PYTHONS)
 	@$(PYTEST) --ignore tests/typing
 	@echo "once more what an older PostgreSQL could do otherwise"
 	@PERDURE_TEST_POSTGRES_VERSION=16 $(PYTEST) -m 'postgres and not crash' $(STORES)
 
 .PHONY: storm
-storm: $(DEV) bouncer $(PYTHONS) ## The tests with every cut and many kills, on both servers: takes long
+storm: $(DEV) packages $(PYTHONS) ## The tests with every cut and many kills, on both servers: takes long
 	@PERDURE_STORM=1 $(PYTEST)
 	@PERDURE_STORM=1 PERDURE_TEST_POSTGRES_VERSION=16 $(PYTEST) -m postgres
 
@@ -134,15 +134,19 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt | $(DEV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --target $(PEERS) -r benchmarks/peers/requirements.txt
 	@touch $(PEERS)/.installed
 
-# PostgreSQL comes as a wheel; PgBouncer does not.
-.PHONY: bouncer
-bouncer:
-	@if PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v pgbouncer >/dev/null; then exit 0; fi; \
-	echo "installing pgbouncer"; \
+# PostgreSQL comes as a wheel; PgBouncer does not, and the Chromium that Playwright would download is not to be had everywhere.
+.PHONY: packages
+packages:
+	@need=; PATH="$$PATH:/usr/sbin:/usr/local/sbin"; \
+	command -v pgbouncer >/dev/null || need=pgbouncer; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		need="$$need chromium"; \
+	if [ -z "$$need" ]; then exit 0; fi; \
+	echo "installing $$need"; \
 	if [ "$$(id -u)" = 0 ]; then root=; else root="sudo -n"; fi; \
-	install="$$root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends pgbouncer"; \
+	install="$$root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$need"; \
 	if $$install >/dev/null 2>&1; then exit 0; fi; \
 	if $$root apt-get update -qq && $$install >/dev/null; then exit 0; fi; \
-	echo "The tests need PgBouncer, and it cannot be installed from here." >&2; \
-	echo "Install it (Debian, Ubuntu: apt install pgbouncer; macOS: brew install pgbouncer) and try again." >&2; \
+	echo "The tests need PgBouncer and Chromium, and cannot install:$$need." >&2; \
+	echo "Install them (Debian, Ubuntu: apt install pgbouncer chromium) and try again." >&2; \
 	exit 1

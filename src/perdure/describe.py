@@ -1,4 +1,4 @@
-"""Runs, steps and events as plain data for JSON: what ``--json`` prints, and what a web API would answer.
+"""Runs, steps and events as plain data for JSON: what ``--json`` prints, what the web API answers and its pages show.
 
 Instants are ISO 8601 in UTC with microseconds, durations are seconds, hashes are hexadecimal. Stored values are shown
 as the JSON they are stored as; those over 64 KiB as a reference to their artifact. No key is ever left out: what
@@ -8,6 +8,8 @@ there is not is null.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +20,13 @@ from perdure.model.durations import instant as micros_of
 from perdure.model.durations import to_datetime
 from perdure.model.failures import failure_text
 from perdure.model.history import fold
+from perdure.model.keys import step_name
 from perdure.model.records import Event, Kind, Status
+from perdure.model.redaction import HIDDEN, NOTHING, Redaction
 from perdure.model.schedules import OUTCOMES, decode_policy, names, numbers, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Generator, Mapping, Sequence
 
     from perdure.diagnosis import Cause, Explanation, Finding, Holder
     from perdure.diagnosis.doctor import Report
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from perdure.model.queues import QueueUsage
     from perdure.model.records import RunRow, WorkerRow
     from perdure.model.schedules import Occurrence, ScheduleRow
+    from perdure.model.timeline import Span, Timeline
 
 _VALUES = frozenset(
     {Kind.RUN_CREATED, Kind.STEP_COMPLETED, Kind.RUN_COMPLETED, Kind.SIGNAL_RECEIVED, Kind.PROGRESS, Kind.EMITTED}
@@ -40,6 +45,19 @@ _VALUES = frozenset(
 """Kinds whose payload is a value of the user's."""
 _INSTANTS = frozenset({"wake_at", "next_at"})
 """What is an instant in the payloads of the others."""
+_FAILED = frozenset({"failed", "failed-undone", "retrying"})
+"""Findings whose sentence ends with the text of a failure."""
+_redaction: ContextVar[Redaction] = ContextVar("perdure.redaction", default=NOTHING)
+
+
+@contextmanager
+def redacting(redaction: Redaction) -> Generator[None]:
+    """Leave out of what is described here what must not be shown."""
+    token = _redaction.set(redaction)
+    try:
+        yield
+    finally:
+        _redaction.reset(token)
 
 
 def instant(at: int | None) -> str | None:
@@ -47,11 +65,16 @@ def instant(at: int | None) -> str | None:
     return None if at is None else to_datetime(at).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def value(payload: bytes | None, codec: int = payloads.PLAIN) -> Any:
+def value(payload: bytes | None, codec: int = payloads.PLAIN, *at: str) -> Any:
     """Return a stored value as data.
 
     What is no JSON becomes ``{"bytes": n}``; what is kept elsewhere ``{"artifact": hash}``; what went through a codec
     that is not here ``{"coded": its name}``.
+
+    Args:
+        payload: the value as stored.
+        codec: how it is stored.
+        at: where it stands, for what is left out: ``"steps", "charge", "result"``.
     """
     if payload is None:
         return None
@@ -60,21 +83,37 @@ def value(payload: bytes | None, codec: int = payloads.PLAIN) -> Any:
     if is_coded(payload):
         return {"coded": codec_name(payload)}
     try:
-        return json.loads(payload)
+        return _redaction.get().shown(json.loads(payload), *at)
     except ValueError:
         return {"bytes": len(payload)}
 
 
 def failure(data: bytes | None) -> dict[str, Any] | None:
-    """Return a stored failure as data: its type, its text, and both in one line."""
+    """Return a stored failure as data: its type, its text, both in one line, and the traceback."""
     if data is None:
         return None
     try:
         line = failure_text(data)
         node = json.loads(data)
     except (Undecodable, ValueError):
-        return {"type": None, "text": None, "line": "a failure that cannot be read"}
-    return {"type": node.get("type"), "text": node.get("text"), "line": line}
+        return {"type": None, "text": None, "line": "a failure that cannot be read", "traceback": None}
+    shown, kind, trace = _redaction.get(), node.get("type"), _traceback(node)
+    if shown.hides("failure", "text"):
+        return {"type": kind, "text": HIDDEN, "line": f"{kind}: {HIDDEN}", "traceback": HIDDEN}
+    if shown.hides("failure", "traceback"):
+        trace = HIDDEN
+    return {"type": kind, "text": node.get("text"), "line": line, "traceback": trace}
+
+
+def _traceback(node: dict[str, Any]) -> str:
+    """Return the traceback of a failure, after those of what it came from."""
+    trace = str(node.get("traceback") or "")
+    cause, context = node.get("cause"), node.get("context")
+    if isinstance(cause, dict):
+        return f"{_traceback(cause)}\n\nThe above exception was the direct cause of the following:\n\n{trace}"
+    if isinstance(context, dict) and not node.get("suppress"):
+        return f"{_traceback(context)}\n\nDuring handling of the above exception, another one occurred:\n\n{trace}"
+    return trace
 
 
 def row(run: RunRow, *, codeless: bool | None = None) -> dict[str, Any]:
@@ -86,19 +125,30 @@ def row(run: RunRow, *, codeless: bool | None = None) -> dict[str, Any]:
         "namespace": run.namespace,
         "queue": run.queue,
         "status": run.status.word,
-        "reason": run.reason,
+        "reason": _reason(run),
         "created_at": instant(run.created_at),
         "ended_at": instant(run.ended_at),
         "wake_at": instant(run.wake_at),
         "deadline_at": instant(run.deadline_at),
         "priority": run.priority,
-        "idempotency_key": run.idempotency_key,
-        "tags": payloads.tags_of(run.meta),
+        "idempotency_key": _redaction.get().shown(run.idempotency_key, "idempotency_key"),
+        "tags": _redaction.get().shown(payloads.tags_of(run.meta), "tags"),
         "epoch": run.epoch,
         "crashes": run.crashes,
         "codeless": codeless,
         "undo": undo(run),
     }
+
+
+def _reason(run: RunRow) -> str | None:
+    """Return a run's reason; what is left out of failures is left out of it as well."""
+    shown, reason = _redaction.get(), run.reason
+    if reason is None or not shown:
+        return reason
+    if run.status is Status.FAILED and shown.hides("failure", "text"):
+        return f"{reason.partition(': ')[0]}: {HIDDEN}"
+    # Of drift, values follow in the lines below.
+    return reason.partition("\n")[0]
 
 
 def undo(run: RunRow) -> list[str]:
@@ -118,10 +168,11 @@ def step(view: StepView) -> dict[str, Any]:
         "seq": view.seq,
         "took": None if view.took is None else view.took / 1e6,
         "next_at": instant(view.next_at),
-        "result": None if result is None else value(result.payload, result.codec),
+        "args": None if view.args is None else _redaction.get().arguments(value(view.args), "steps", view.name, "args"),
+        "result": None if result is None else value(result.payload, result.codec, "steps", view.name, "result"),
         "failure": failure(view.failure),
         "failures": [{"attempt": attempt, **(failure(data) or {})} for attempt, data in view.failures],
-        "progress": value(view.progress),
+        "progress": value(view.progress, payloads.PLAIN, "steps", view.name, "progress"),
         "artifacts": {name: digest.hex() for name, digest in view.artifacts.items()},
     }
 
@@ -130,7 +181,9 @@ def event(entry: Event) -> dict[str, Any]:
     """Return an event of a log."""
     kind = Kind(entry.kind)
     is_value = kind in _VALUES
-    said = value(entry.payload, entry.codec)
+    said = value(entry.payload, entry.codec, *_place(kind, entry))
+    if kind == Kind.DRIFT_FOUND and isinstance(said, dict) and _redaction.get():
+        said = {**said, **_parted(said)}
     if not is_value and isinstance(said, dict) and "failure" in said:
         said = {**said, "failure": failure(payloads.failure_of(entry.payload))}
     if not is_value and isinstance(said, dict):
@@ -145,8 +198,75 @@ def event(entry: Event) -> dict[str, Any]:
         "took": None if entry.took is None else entry.took / 1e6,
         "value": said if is_value else None,
         "details": None if is_value else said,
-        "args": value(entry.args),
+        "args": _args(kind, entry),
         "hash": entry.hash.hex(),
+    }
+
+
+def _place(kind: Kind, entry: Event) -> tuple[str, ...]:
+    """Return where the payload of an event stands, for what is left out."""
+    if kind in {Kind.RUN_CREATED, Kind.RUN_COMPLETED}:
+        return ("input",) if kind == Kind.RUN_CREATED else ("result",)
+    if kind in {Kind.SIGNAL_RECEIVED, Kind.SIGNAL_REFUSED}:
+        return "signals", str(payloads.fields(entry.args).get("name", ""))
+    if kind == Kind.EMITTED:
+        return "streams", payloads.stream_of(entry)
+    name = step_name(entry.key or "")
+    if kind == Kind.CHILD_ENDED:
+        return "children", name, "result"
+    if kind in {Kind.STEP_COMPLETED, Kind.PROGRESS}:
+        return "steps", name, "result" if kind == Kind.STEP_COMPLETED else "progress"
+    return ()
+
+
+def _args(kind: Kind, entry: Event) -> Any:
+    """Return what is beside the payload of an event: arguments, a child's input, or what we say ourselves."""
+    said = value(entry.args)
+    if kind in _WITH_ARGUMENTS:
+        shown, name = _redaction.get(), step_name(entry.key or "")
+        if kind == Kind.CHILD_STARTED:
+            return shown.arguments(said, "children", name, "input")
+        return shown.arguments(said, "steps", name, "args")
+    return said
+
+
+_WITH_ARGUMENTS = frozenset({Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED, Kind.CHILD_STARTED})
+
+
+def _parted(said: dict[str, Any]) -> dict[str, Any]:
+    """Return where code and record part: the one and the other hold values, in no form that could be looked through."""
+    if not _redaction.get():
+        return {name: said.get(name) for name in ("reason", "recorded", "found")}
+    reason = said.get("reason")
+    return {
+        "reason": None if reason is None else str(reason).partition("\n")[0],
+        **{name: None if said.get(name) is None else HIDDEN for name in ("recorded", "found")},
+    }
+
+
+def timeline(found: Timeline, keys: Container[str]) -> dict[str, Any]:
+    """Return what happened in a run when; of its steps those whose keys are given."""
+    return {
+        "run": [span(one) for one in found.run],
+        "lanes": [
+            {"key": lane.key, "kind": lane.kind, "spans": [span(one) for one in lane.spans]}
+            for lane in found.lanes.values()
+            if lane.kind != "step" or lane.key in keys
+        ],
+        "marks": [{"at": instant(at), "kind": kind} for at, kind in found.marks],
+    }
+
+
+def span(found: Span) -> dict[str, Any]:
+    """Return something that went on for a while."""
+    return {
+        "kind": found.kind,
+        "start": instant(found.start),
+        "end": instant(found.end),
+        "outcome": found.outcome,
+        "attempt": found.attempt,
+        "seq": found.seq,
+        "pid": found.pid,
     }
 
 
@@ -185,8 +305,8 @@ def run(
         "status": view.status.word,
         "seq": view.seq,
         "hash": view.hash.hex(),
-        "input": None if view.input is None else value(view.input.payload, view.input.codec),
-        "result": None if view.result is None else value(view.result.payload, view.result.codec),
+        "input": None if view.input is None else value(view.input.payload, view.input.codec, "input"),
+        "result": None if view.result is None else value(view.result.payload, view.result.codec, "result"),
         "failure": failure(view.failure),
         "failed_steps": view.failed_steps,
         "cancel_reason": view.cancel_reason,
@@ -250,7 +370,8 @@ def refusal(entry: Event) -> dict[str, Any]:
     return {
         "seq": entry.seq,
         "at": instant(entry.at),
-        **{name: said.get(name) for name in ("build", "code", "reason", "key", "recorded", "found")},
+        **{name: said.get(name) for name in ("build", "code", "reason", "key")},
+        **_parted(said),
     }
 
 
@@ -296,7 +417,7 @@ def schedule(found: ScheduleRow) -> dict[str, Any]:
         "jitter": policy.jitter / 1e6,
         "priority": policy.priority,
         "tags": policy.tags or {},
-        "input": value(found.payload, found.codec),
+        "input": value(found.payload, found.codec, "input"),
         "revision": found.revision,
         "created_at": instant(found.created_at),
         "fault": fault,
@@ -335,11 +456,19 @@ def cause(found: Cause) -> dict[str, Any]:
     return {
         "run_id": found.run_id,
         "depth": found.depth,
-        **finding(found.finding),
+        **_told(found.finding),
         "since": instant(found.since),
         "until": instant(found.until),
         "who": None if found.who is None else holder(found.who),
     }
+
+
+def _told(found: Finding) -> dict[str, Any]:
+    """Return a finding about a run; what is left out of failures is left out of it as well."""
+    said = finding(found)
+    if found.code in _FAILED and _redaction.get().hides("failure", "text"):
+        said["found"] = f"{found.found.partition(': ')[0]}: {HIDDEN}"
+    return said
 
 
 def finding(found: Finding) -> dict[str, Any]:
@@ -462,15 +591,18 @@ __all__ = [
     "is_open",
     "lineage",
     "occurrence",
+    "redacting",
     "refusal",
     "refusals",
     "report",
     "row",
     "run",
     "schedule",
+    "span",
     "step",
     "tallies",
     "traffic",
+    "timeline",
     "undo",
     "value",
     "worker",

@@ -11,10 +11,11 @@ from perdure.cli.choosing import do_to_many, is_one, many_options
 from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
-from perdure.cli.opening import existing_store, find_run, live_workers, operate
+from perdure.cli.opening import existing_store, find_run, operate
 from perdure.cli.options import debug_option, json_option, print_json, store_option
 from perdure.model.records import Status
 from perdure.operations.forking import fork as fork_run
+from perdure.operations.holding import live_workers
 
 if TYPE_CHECKING:
     from perdure.store.protocol import Filter

@@ -45,6 +45,7 @@ COMMANDS = {
     "keys": "perdure.cli.keys",
     "rotate-keys": "perdure.cli.keys",
     "doctor": "perdure.cli.doctor",
+    "ui": "perdure.cli.ui",
     "db": "perdure.cli.databases",
     "completion": "perdure.cli.completing",
 }

@@ -14,7 +14,6 @@ from perdure.config import default_codecs, default_store
 from perdure.errors import RunNotFound, RunPurged, StoreUnreachable
 from perdure.operations import Operations
 from perdure.operations.missing import missing
-from perdure.runtime.limits import Limits
 from perdure.store.coded import coded
 from perdure.store.open import is_postgres, open_store, store_path
 from perdure.store.protocol import PAGE, Filter
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterator
     from typing import Any
 
-    from perdure.model.records import Event, RunRow, WorkerRow
+    from perdure.model.records import Event, RunRow
     from perdure.store.protocol import Store
 
 T = TypeVar("T")
@@ -31,9 +30,6 @@ V = TypeVar("V")
 
 LOOKED_THROUGH = 1000
 """Runs among which similar ids are looked for."""
-CRASH_CAP = Limits().crash_cap
-GRACE = 10**9
-"""No frozen worker is called dead by one that has just come to look."""
 
 
 @contextmanager
@@ -115,23 +111,6 @@ def pages(store: Store, where: Filter) -> Iterator[list[RunRow]]:
     while page := store.list_runs(where):
         yield page
         where = replace(where, after=where.place(page[-1]))
-
-
-def live_workers(store: Store) -> dict[int, WorkerRow]:
-    """Return the workers that live, by their keys."""
-    dead = set(store.dead_workers(0, grace=GRACE))
-    return {one.worker_key: one for one in store.list_workers() if one.worker_key not in dead and not one.stopped}
-
-
-def take_back(store: Store, run: RunRow) -> None:
-    """Take a run from its holder if that is dead, as the next worker would, so that it can be dealt with at once."""
-    if run.worker_key is not None and run.worker_key in store.dead_workers(0, grace=GRACE):
-        store.reclaim(0, [run.worker_key], cap=CRASH_CAP)
-
-
-def take_all_back(store: Store) -> None:
-    """Take from all dead workers what they hold, as the next worker would."""
-    store.reclaim(0, store.dead_workers(0, grace=GRACE), cap=CRASH_CAP)
 
 
 def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -> T:

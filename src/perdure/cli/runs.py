@@ -11,12 +11,13 @@ import click
 from perdure import describe
 from perdure.cli.choosing import filter_options
 from perdure.cli.exits import Exit
-from perdure.cli.opening import all_runs, existing_store, live_workers, pages
+from perdure.cli.opening import all_runs, existing_store, pages
 from perdure.cli.options import debug_option, json_option, namespace, print_json, screen, store_option
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, count, span, state_of, status_part
 from perdure.model.counting import Counted, counts
 from perdure.operations import codeless
+from perdure.operations.holding import live_workers
 from perdure.store.protocol import Filter
 
 if TYPE_CHECKING:

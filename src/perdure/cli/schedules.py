@@ -9,7 +9,7 @@ import click
 from perdure import describe
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
-from perdure.cli.opening import existing_store, live_workers, operate
+from perdure.cli.opening import existing_store, operate
 from perdure.cli.options import (
     debug_option,
     json_option,
@@ -22,6 +22,7 @@ from perdure.cli.options import (
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, compact, count, day_and_time, span
 from perdure.model.schedules import MANY
+from perdure.operations.holding import live_workers
 from perdure.operations.scheduling import Scheduling
 from perdure.schedules import upcoming
 from perdure.store.protocol import Route

@@ -10,7 +10,7 @@ import click
 from perdure import describe
 from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
-from perdure.cli.opening import existing_store, find_run, live_workers, read_log
+from perdure.cli.opening import existing_store, find_run, read_log
 from perdure.cli.options import debug_option, json_option, print_json, screen, store_option
 from perdure.cli.render import Column, Part
 from perdure.cli.words import STEP_MARKS, STEP_STYLES, ago, compact, count, day_and_time, span, status_part
@@ -18,6 +18,7 @@ from perdure.model import payloads
 from perdure.model.history import fold
 from perdure.model.records import Kind, Status
 from perdure.operations import codeless
+from perdure.operations.holding import live_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,11 @@ from perdure.cli.choosing import do_to_many, is_one, many_options
 from perdure.cli.completing import complete_run
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
-from perdure.cli.opening import existing_store, find_run, live_workers, operate, take_back
+from perdure.cli.opening import existing_store, find_run, operate
 from perdure.cli.options import debug_option, json_option, namespace, print_json, store_option
 from perdure.model.records import Status
 from perdure.operations import CANCELLABLE
+from perdure.operations.holding import live_workers, take_back
 from perdure.operations.signalling import send
 from perdure.signals import message
 from perdure.store.protocol import Filter

@@ -42,6 +42,8 @@ class StepView:
     """Every failed attempt: its number and failure."""
     progress: bytes | None = None
     artifacts: dict[str, bytes] = field(default_factory=dict)
+    args: bytes | None = None
+    """What it was called with; None while that is not recorded."""
 
 
 @dataclass(slots=True)
@@ -290,6 +292,7 @@ def _apply_step(view: RunView, kind: Kind, event: Event, key: str) -> None:
         return
     step.seq, step.at, step.took, step.next_at = event.seq, event.at, event.took, None
     step.attempt = event.attempt or step.attempt
+    step.args = event.args or step.args
     step.status = _STEP_STATUS.get(kind, step.status)
     if kind == Kind.STEP_COMPLETED:
         step.result, step.failure = event, None

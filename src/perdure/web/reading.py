@@ -1,0 +1,156 @@
+"""The store that a dashboard shows, opened when it is first asked for, and again after it was away.
+
+Verbs of stores block, so they are called on threads. Nothing is created, and no workflow is executed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure import describe
+from perdure.clock import SystemClock
+from perdure.config import default_namespace, default_store
+from perdure.engine import Engine
+from perdure.errors import StoreGone, StoreUnreachable
+from perdure.model.ids import valid_namespace
+from perdure.operations import Operations
+from perdure.store.open import is_postgres, open_store, store_name, store_path
+from perdure.sync import Engine as SyncEngine
+from perdure.web.logs import Logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perdure.model.redaction import Redaction
+    from perdure.store.protocol import Store
+    from perdure.workflow import Workflow
+
+T = TypeVar("T")
+
+THREADS = 4
+"""Reads of the store at a time."""
+
+
+class Reader:
+    """Reads from a store, and changes what is in it by the operations that engines use as well.
+
+    Args:
+        target: an engine, whose store and namespace are meant; an open store; or the address of one.
+        namespace: the namespace shown.
+        redaction: what is left out of all that is read.
+
+    Attributes:
+        changes: how often the store was seen to have changed.
+    """
+
+    def __init__(
+        self, target: Engine | SyncEngine | Store | str | Path | None, namespace: str | None, redaction: Redaction
+    ) -> None:
+        if isinstance(target, SyncEngine):
+            target = target._engine  # noqa: SLF001 - the engine behind the blocking one
+        self.definitions: Mapping[tuple[str, str], Workflow[Any, Any]] = {}
+        if isinstance(target, Engine):
+            # The same names are a user's own business on an engine, so they are no part of its interface.
+            self.definitions = target._definitions  # noqa: SLF001
+            namespace = target._namespace if namespace is None else namespace  # noqa: SLF001
+            target = target._target  # noqa: SLF001
+        self.namespace = default_namespace() if namespace is None else valid_namespace(namespace)
+        self.redaction = redaction
+        self.logs = Logs()
+        self.changes = 0
+        self._given: Store | None = None
+        self._store: Store | None = None
+        self._address: str | Path = ""
+        if target is None or isinstance(target, (str, Path)):
+            self._address = default_store() if target is None else target
+            self.name = store_name(self._address)
+        else:
+            self._given = target
+            self.name = target.url
+        self._opening = threading.Lock()
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="perdure-web")
+
+    async def read(self, read: Callable[[Store], T]) -> T:
+        """Read from the store on a thread.
+
+        Raises:
+            StoreError: it cannot be opened or reached; it is opened anew at the next read.
+        """
+        return await asyncio.wrap_future(self._submit(read))
+
+    def _submit(self, read: Callable[[Store], T]) -> Any:
+        def task() -> T:
+            with describe.redacting(self.redaction):
+                store = self._opened()
+                try:
+                    self._look(store)
+                    return read(store)
+                except StoreGone:
+                    self._let_go(store)
+                    raise
+
+        return self._pool.submit(contextvars.copy_context().run, task)
+
+    def _look(self, store: Store) -> None:
+        """Note whether the store has changed; raises ``StoreGone`` if it is another's by now, which no read would."""
+        # Of a store that is somebody else's, word of changes is theirs: it is given once.
+        if self._given is not None or store.changed():
+            self.changes += 1
+
+    async def operations(self) -> Operations:
+        """Return what can be done with runs, on the loop that runs now.
+
+        Raises:
+            StoreError: the store cannot be opened.
+        """
+
+        def call(verb: Callable[[], T], /, *, then: Callable[[T], object] | None = None) -> asyncio.Future[T]:
+            def task(_: Store) -> T:
+                result = verb()
+                if then is not None:
+                    then(result)
+                return result
+
+            return asyncio.wrap_future(self._submit(task))
+
+        store = await self.read(lambda store: store)
+        return Operations(store, call, SystemClock(), self.namespace, self.definitions)
+
+    def _opened(self) -> Store:
+        if self._given is not None:
+            return self._given
+        with self._opening:
+            if self._store is None:
+                self._store = self._open()
+            return self._store
+
+    def _open(self) -> Store:
+        if not is_postgres(self._address):
+            path = store_path(self._address)
+            if not path.exists() or path.stat().st_size == 0:
+                raise StoreUnreachable(
+                    f"there is no store at {path}",
+                    store=str(path),
+                    advice="it is made by the first run, engine or worker that uses it; this page looks for it again",
+                )
+        return open_store(self._address, create=False)
+
+    def _let_go(self, store: Store) -> None:
+        with self._opening:
+            if self._store is store:
+                self._store = None
+                store.close()
+
+    def close(self) -> None:
+        """Let go of the store, unless it was given open."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._store is not None:
+            self._let_go(self._store)
+
+
+__all__ = ["Reader"]

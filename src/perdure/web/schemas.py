@@ -1,0 +1,211 @@
+"""What JSON answers look like, as JSON schemas."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from perdure.model.records import Kind, Status
+
+Schema = dict[str, Any]
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    """Return the schema of an object that has all of these properties, and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]} if "$ref" in schema else {**schema, "type": [schema["type"], "null"]}
+
+
+def _list(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def ref(name: str) -> Schema:
+    """Return a reference to a schema of these."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_TEXT: Final[Schema] = {"type": "string"}
+_WHOLE: Final[Schema] = {"type": "integer"}
+_NUMBER: Final[Schema] = {"type": "number"}
+_TRUTH: Final[Schema] = {"type": "boolean"}
+_INSTANT: Final[Schema] = {"type": "string", "format": "date-time"}
+_ANY: Final[Schema] = {}
+_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": _TEXT}
+_NUMBERS: Final[Schema] = {"type": "object", "additionalProperties": _WHOLE}
+_STATUS: Final[Schema] = {"type": "string", "enum": [status.word for status in Status]}
+
+_ROW: Final[dict[str, Schema]] = {
+    "run_id": _TEXT,
+    "workflow": _TEXT,
+    "version": _TEXT,
+    "namespace": _TEXT,
+    "queue": _TEXT,
+    "status": _STATUS,
+    "reason": _or_null(_TEXT),
+    "created_at": _INSTANT,
+    "ended_at": _or_null(_INSTANT),
+    "wake_at": _or_null(_INSTANT),
+    "deadline_at": _or_null(_INSTANT),
+    "priority": _WHOLE,
+    "idempotency_key": _or_null(_TEXT),
+    "tags": _ANY,
+    "epoch": _WHOLE,
+    "crashes": _WHOLE,
+    "codeless": _or_null(_TRUTH),
+    "undo": _list(_TEXT),
+}
+
+SCHEMAS: Final[dict[str, Schema]] = {
+    "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT, "advice": _TEXT})}),
+    "Row": _object(_ROW),
+    "Runs": _object(
+        {
+            "now": _INSTANT,
+            "runs": _list(_object({**_ROW, "abandoned": _TRUTH})),
+            "next": _or_null(_WHOLE),
+        }
+    ),
+    "Failure": _object({name: _or_null(_TEXT) for name in ("type", "text", "line", "traceback")}),
+    "Step": _object(
+        {
+            "key": _TEXT,
+            "name": _TEXT,
+            "status": _TEXT,
+            "attempt": _WHOLE,
+            "at": _INSTANT,
+            "seq": _WHOLE,
+            "took": _or_null(_NUMBER),
+            "next_at": _or_null(_INSTANT),
+            "args": _ANY,
+            "result": _ANY,
+            "failure": _or_null(ref("Failure")),
+            "failures": _list({"type": "object"}),
+            "progress": _ANY,
+            "artifacts": _TEXTS,
+        }
+    ),
+    "Run": _object(
+        {
+            **_ROW,
+            "seq": _WHOLE,
+            "hash": _TEXT,
+            "input": _ANY,
+            "result": _ANY,
+            "failure": _or_null(ref("Failure")),
+            "failed_steps": _list(_TEXT),
+            "cancel_reason": _or_null(_TEXT),
+            "updated_at": _INSTANT,
+            "scheduled_at": _or_null(_INSTANT),
+            "claims": _list({"type": "object"}),
+            "refusals": _list({"type": "object"}),
+            "undone": _list(_TEXT),
+            "not_undone": _list(_TEXT),
+            "awaits": _list(_TEXT),
+            "signals": _NUMBERS,
+            "children": _list(
+                _object({"key": _TEXT, "run_id": _TEXT, "workflow": _TEXT, "status": _TEXT, "seq": _WHOLE})
+            ),
+            "patches": _list(_TEXT),
+            "forked_from": _or_null({"type": "object"}),
+            "streams": _NUMBERS,
+            "steps": _list(ref("Step")),
+            "worker": _or_null({"type": "object"}),
+            "code": {"type": "object"},
+        }
+    ),
+    "Event": _object(
+        {
+            "seq": _WHOLE,
+            "at": _INSTANT,
+            "epoch": _WHOLE,
+            "kind": {"type": "string", "enum": [kind.word for kind in Kind]},
+            "key": _or_null(_TEXT),
+            "attempt": _or_null(_WHOLE),
+            "took": _or_null(_NUMBER),
+            "value": _ANY,
+            "details": _ANY,
+            "args": _ANY,
+            "hash": _TEXT,
+        }
+    ),
+    "Log": _object(
+        {
+            "now": _INSTANT,
+            "run": ref("Row"),
+            "events": _list(ref("Event")),
+            "after": _WHOLE,
+            "next": _or_null(_WHOLE),
+        }
+    ),
+    "Span": _object(
+        {
+            "kind": _TEXT,
+            "start": _INSTANT,
+            "end": _or_null(_INSTANT),
+            "outcome": _TEXT,
+            "attempt": _or_null(_WHOLE),
+            "seq": _WHOLE,
+            "pid": _or_null(_WHOLE),
+        }
+    ),
+    "Timeline": _object(
+        {
+            "run": _list(ref("Span")),
+            "lanes": _list(_object({"key": _TEXT, "kind": _TEXT, "spans": _list(ref("Span"))})),
+            "marks": _list(_object({"at": _INSTANT, "kind": _TEXT})),
+        }
+    ),
+    "Explanation": _object(
+        {
+            "run_id": _TEXT,
+            "workflow": _TEXT,
+            "version": _TEXT,
+            "queue": _TEXT,
+            "status": _STATUS,
+            "now": _INSTANT,
+            "severity": _TEXT,
+            "causes": _list(
+                _object(
+                    {
+                        "run_id": _TEXT,
+                        "depth": _WHOLE,
+                        "code": _TEXT,
+                        "severity": _TEXT,
+                        "about": _TEXT,
+                        "found": _TEXT,
+                        "advice": _TEXT,
+                        "since": _or_null(_INSTANT),
+                        "until": _or_null(_INSTANT),
+                        "who": _or_null({"type": "object"}),
+                    }
+                )
+            ),
+        }
+    ),
+    "RunPage": _object(
+        {
+            "now": _INSTANT,
+            "run": ref("Run"),
+            "counts": _NUMBERS,
+            "is_readable": _TRUTH,
+            "is_held": _TRUTH,
+            "timeline": ref("Timeline"),
+            "events": _list(ref("Event")),
+            "why": ref("Explanation"),
+            "parent": _or_null(ref("Row")),
+            "children": _list(ref("Row")),
+        }
+    ),
+    "Done": _object({"done": _TEXT, "run": ref("Row")}),
+}
+"""By name: what pages return, and what those consist of."""
+
+__all__ = ["SCHEMAS", "Schema", "ref"]

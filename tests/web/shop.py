@@ -1,0 +1,117 @@
+"""Workflows whose runs the dashboard shows: what they are given and what they say is as nasty as it can be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import BaseModel, Field
+
+from perdure import INJECTED, Engine, Retry, Signal, StepContext, parallel, sleep, step, workflow
+
+EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'`{{7*7}}</pre></textarea>&amp;"""
+
+
+class Card(BaseModel):
+    number: str = "4111 1111"
+
+
+class Order(BaseModel):
+    id: str = "1"
+    note: str = EVIL
+    password: str = "hunter2"
+    card: Card = Card()
+
+
+class Decision(BaseModel):
+    ok: bool
+    by: str = Field(description="Who decides")
+    level: int = 1
+
+
+decision = Signal[Decision]("decision")
+approved = Signal[bool]("approved")
+
+
+class Rejected(Exception):
+    pass
+
+
+@step
+async def charge(order: Order, *, ctx: StepContext[object] = INJECTED) -> dict[str, object]:
+    ctx.artifact(EVIL + ".html", b"<script>alert(3)</script>")
+    ctx.emit(EVIL, "words")
+    ctx.progress({"note": EVIL})
+    return {"card": {"number": "4111 1111"}, "token": "s3cret", "note": order.note}
+
+
+@step(retry=Retry(max_attempts=2, initial_delay="1ms"))
+async def reject(order: Order) -> None:
+    raise Rejected(f"{order.note} for {order.password}")
+
+
+@step
+async def ship(what: str) -> str:
+    return what
+
+
+@step
+async def wait_for_gate(name: str) -> str:
+    """Do what takes until somebody says so; leave a trace each time it begins."""
+    folder = Path(os.environ["GATES"])
+    with (folder / "effects").open("a") as file:
+        file.write(f"{name}\n")
+    while not (folder / name).exists():  # noqa: ASYNC110 - another process says when
+        await asyncio.sleep(0.01)
+    return name
+
+
+@workflow
+async def sell(order: Order) -> str:
+    await charge(order)
+    return await ship("parcel")
+
+
+@workflow
+async def fail(order: Order) -> None:
+    await charge(order)
+    await reject(order)
+
+
+@workflow
+async def ask(order: Order) -> str:
+    await charge(order)
+    found = await decision.wait(timeout="24h")
+    return found.by
+
+
+@workflow
+async def nap(order: Order) -> None:
+    await sleep(timedelta(days=14))
+
+
+@workflow
+async def family(order: Order) -> str:
+    return await sell(order)
+
+
+@workflow
+async def two(name: str) -> list[str]:
+    return list(await parallel(ship(f"{name} a"), wait_for_gate(name)))
+
+
+WORKFLOWS = [sell, fail, ask, nap, family, two]
+engine = Engine(workflows=WORKFLOWS)
+
+
+@workflow
+async def many(number: int) -> None:
+    for n in range(number):
+        await ship(str(n))
+
+
+@workflow
+async def echo(value: object) -> object:
+    return value
