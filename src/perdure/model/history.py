@@ -42,6 +42,8 @@ class StepView:
     """Every failed attempt: its number and failure."""
     progress: bytes | None = None
     artifacts: dict[str, bytes] = field(default_factory=dict)
+    coded: frozenset[str] = frozenset()
+    """Names of those artifacts that went through codecs."""
     args: bytes | None = None
     """What it was called with; None while that is not recorded."""
 
@@ -289,6 +291,7 @@ def _apply_step(view: RunView, kind: Kind, event: Event, key: str) -> None:
     if kind == Kind.ARTIFACT_KEPT:
         said = payloads.fields(event.payload)
         step.artifacts[said["name"]] = bytes.fromhex(said["hash"])
+        step.coded = step.coded | {said["name"]} if said.get("coded") else step.coded - {said["name"]}
         return
     step.seq, step.at, step.took, step.next_at = event.seq, event.at, event.took, None
     step.attempt = event.attempt or step.attempt

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from perdure.engine import Engine
+    from perdure.model.coding import Codec
     from perdure.store.protocol import Store
     from perdure.sync import Engine as SyncEngine
     from perdure.web.pages import Page
@@ -56,6 +57,7 @@ def dashboard(
     hosts: Iterable[str] = (),
     read_only: bool = False,
     redact: Iterable[str] = (),
+    codecs: Iterable[Codec] | None = None,
 ) -> Starlette:
     """Return the dashboard as an ASGI application, to be served or mounted.
 
@@ -76,13 +78,15 @@ def dashboard(
         read_only: whether nothing can be changed from it.
         redact: what is left out of all that it shows, by ``fnmatch`` patterns of paths: ``["*password*", "card.number",
             "failure.text"]``. Then nothing can be downloaded that could not be looked through.
+        codecs: what stored values go through, as of ``Engine``; by default the engine's, else what ``perdure.config``
+            says. What went through others is not shown.
 
     Raises:
         DefinitionError: an option is wrong, or others than this machine could reach it without saying who they are.
     """
     redaction = Redaction(redact)
     setup = settings(hosts=hosts, token=token, auth=auth, read_only=read_only, redaction=redaction)
-    return _application(Reader(store, namespace, redaction), setup)
+    return _application(Reader(store, namespace, redaction, codecs), setup)
 
 
 def _application(reader: Reader, setup: Settings) -> Starlette:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from perdure.model import payloads
+from perdure.store.coded import codecs_of
 from perdure.web.asking import Text, Whole, read_query
 from perdure.web.logs import run_of
 from perdure.web.problems import Problem
@@ -45,12 +45,14 @@ async def download(request: Request, reader: Reader) -> Response:
             events = store.read_events(row.run_key, query["seq"] - 1, 1)
             if not events or events[0].seq != query["seq"] or events[0].payload is None:
                 return "", None
-            return f"{row.run_id}-{query['seq']}.json", payloads.unpack(events[0], store.get_artifact)
+            return f"{row.run_id}-{query['seq']}.json", codecs_of(store).unpack(events[0], store.get_artifact)
         log = reader.logs.of(store, row)
         with log.guard:
             step = log.view.steps.get(query["step"] or "")
             digest = None if step is None else step.artifacts.get(query["name"] or "")
-        return str(query["name"]), None if digest is None else store.get_artifact(digest)
+            is_coded = step is not None and query["name"] in step.coded
+        data = None if digest is None else store.get_artifact(digest)
+        return str(query["name"]), codecs_of(store).decode(data) if data is not None and is_coded else data
 
     name, data = await reader.read(read)
     if data is None:

@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure import describe
 from perdure.clock import SystemClock
-from perdure.config import default_namespace, default_store
+from perdure.codecs import check_codecs
+from perdure.config import default_codecs, default_namespace, default_store
 from perdure.engine import Engine
 from perdure.errors import StoreGone, StoreUnreachable
 from perdure.model.ids import valid_namespace
 from perdure.operations import Operations
+from perdure.store.coded import coded
 from perdure.store.open import is_postgres, open_store, store_name, store_path
 from perdure.sync import Engine as SyncEngine
 from perdure.web.logs import Logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from perdure.model.coding import Codec
     from perdure.model.redaction import Redaction
     from perdure.store.protocol import Store
     from perdure.workflow import Workflow
@@ -43,13 +46,18 @@ class Reader:
         target: an engine, whose store and namespace are meant; an open store; or the address of one.
         namespace: the namespace shown.
         redaction: what is left out of all that is read.
+        codecs: what stored values go through; by default the engine's, else what ``perdure.config`` says.
 
     Attributes:
         changes: how often the store was seen to have changed.
     """
 
     def __init__(
-        self, target: Engine | SyncEngine | Store | str | Path | None, namespace: str | None, redaction: Redaction
+        self,
+        target: Engine | SyncEngine | Store | str | Path | None,
+        namespace: str | None,
+        redaction: Redaction,
+        codecs: Iterable[Codec] | None = None,
     ) -> None:
         if isinstance(target, SyncEngine):
             target = target._engine  # noqa: SLF001 - the engine behind the blocking one
@@ -57,10 +65,12 @@ class Reader:
         if isinstance(target, Engine):
             # The same names are a user's own business on an engine, so they are no part of its interface.
             self.definitions = target._definitions  # noqa: SLF001
+            codecs = target._codecs if codecs is None else codecs  # noqa: SLF001
             namespace = target._namespace if namespace is None else namespace  # noqa: SLF001
             target = target._target  # noqa: SLF001
         self.namespace = default_namespace() if namespace is None else valid_namespace(namespace)
         self.redaction = redaction
+        self._codecs = default_codecs() if codecs is None else check_codecs(codecs)
         self.logs = Logs()
         self.changes = 0
         self._given: Store | None = None
@@ -122,11 +132,10 @@ class Reader:
         return Operations(store, call, SystemClock(), self.namespace, self.definitions)
 
     def _opened(self) -> Store:
-        if self._given is not None:
-            return self._given
         with self._opening:
             if self._store is None:
-                self._store = self._open()
+                opened = self._open() if self._given is None else self._given
+                self._store = coded(opened, self._codecs, may_be_locked=True)
             return self._store
 
     def _open(self) -> Store:
@@ -144,7 +153,8 @@ class Reader:
         with self._opening:
             if self._store is store:
                 self._store = None
-                store.close()
+                if self._given is None:
+                    store.close()
 
     def close(self) -> None:
         """Let go of the store, unless it was given open."""
