@@ -194,7 +194,8 @@ FAINT = """least => {
 
 # What can be worked and has no name that a screen reader could say.
 NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, textarea")].filter(one =>
-  one.type !== "hidden" && !one.textContent.trim() && !one.ariaLabel && !one.labels?.length).map(one => one.outerHTML)"""
+  one.type !== "hidden" && !one.textContent.trim() && !one.ariaLabel && !one.labels?.length
+).map(one => one.outerHTML)"""
 
 
 def test_it_says_what_it_shows_when_the_dashboard_is_away_and_ends_at_once(filled, tab, serve):

@@ -90,10 +90,23 @@ def test_lists_are_filtered_and_paged_and_logs_too(filled, browse):
             ("status=waiting&status=sleeping&workflow=ask", {"asks"}),
             ("tag=region=eu&workflow=fail", {"failed"}),
             ("workflow=other", set()),
+            ("id_prefix=s&created_after=2020-01-01T00:00:00Z&ended_after=2020-01-01", {"sold"}),
+            ("error=Rejected", {"failed"}),
+            ("created_before=2020-01-01T00:00:00%2B02:00", set()),
         ):
             assert {one["run_id"] for one in (await browser.json(f"/runs?{query}"))["runs"]} == expected
-            text = await browser.page(f"/runs?{query}&limit=1&after=")
+            text = await browser.page(f"/runs?{query}&limit=1&after=&error=")
             assert all(f">{one}<" in text for one in expected)
+        found = await browser.json("/runs?status=failed&workflow=fail&window=24h")
+        assert found["counts"]["by_workflow"] == {
+            "fail": {**dict.fromkeys(found["counts"]["by_status"], 0), "failed": 1}
+        }
+        buckets = found["traffic"]["buckets"]
+        assert (len(buckets), sum(one["failed"] for one in buckets), sum(one["created"] for one in buckets)) == (
+            60,
+            1,
+            1,
+        )
         log = await browser.json("/log/sold?after=2&limit=2")
         assert [one["seq"] for one in log["events"]] == [3, 4]
         assert log["next"] == 4

@@ -39,6 +39,7 @@ def _environment() -> Environment:
         "span": span,
         "clock": clock,
         "moment": moment,
+        "number": "{:,}".format,
         "compact": words.compact,
         "plural": words.count,
     }

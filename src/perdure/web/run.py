@@ -71,7 +71,7 @@ def run_page(logs: Logs) -> Page:
         found["parent"] = _row(store, row.parent_key)
         found["children"] = [
             describe.row(one)
-            for one in store.list_runs(Filter(None, None, asked.namespace, None, CHILDREN, row.run_key))
+            for one in store.list_runs(Filter(namespace=asked.namespace, limit=CHILDREN, parent=row.run_key))
         ]
         return found
 

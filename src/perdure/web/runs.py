@@ -1,43 +1,58 @@
-"""The list of runs."""
+"""The list of runs, how many of them there are, and what became of them lately."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perdure import describe
+from perdure.filtering import filter_of
+from perdure.model.counting import counts, edges, traffic_of
+from perdure.model.places import cursor_of, place_at
 from perdure.model.records import Status
 from perdure.operations import codeless
 from perdure.operations.holding import live_workers
-from perdure.store.protocol import Filter
-from perdure.web.asking import Choices, Tags, Text, Whole
+from perdure.web import plots
+from perdure.web.asking import Choices, Moment, Tags, Text, Whole
 from perdure.web.pages import Page
 from perdure.web.rendering import micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perdure.store.protocol import Store
     from perdure.web.asking import Asked
 
 PAGE: Final = 50
 """Runs on a page."""
 MOST: Final = 500
+COUNTED: Final = 10_000
+"""Runs that are counted at most where they have to be looked at one by one."""
+BUCKETS: Final = 60
+WINDOWS: Final = {"1h": 3600, "6h": 6 * 3600, "24h": 86400, "7d": 7 * 86400}
+"""How far back a plot may go, in seconds."""
+FILTERS: Final = (
+    "workflow", "version", "queue", "id_prefix", "created_after", "created_before", "ended_after", "ended_before",
+    "error",
+)  # fmt: skip
+"""Parameters that are called as the filters of ``Engine.runs`` are."""
 
 
 def read(asked: Asked) -> dict[str, Any]:
-    """Return a page of runs, newest first."""
+    """Return a page of runs, newest first; how many there are by status; and what became of runs lately."""
     store, query = asked.store, asked.query
-    where = Filter(
-        tuple(Status[word.upper()] for word in query["status"] or ()) or None,
-        query["workflow"],
+    where = filter_of(
         asked.namespace,
-        query["after"],
-        query["limit"] + 1,
-        tags=tuple((query["tag"] or {}).items()),
+        status=query["status"] or None,
+        tags=query["tag"] or None,
+        **{name: query[name] for name in FILTERS},
     )
-    rows = store.list_runs(where)
+    after = None if query["after"] is None else place_at(query["after"], by_end=where.by_end)
+    rows = store.list_runs(replace(where, after=after, limit=query["limit"] + 1))
     shown = rows[: query["limit"]]
     without = codeless(store, shown)
     alive = live_workers(store)
+    counted = store.count_runs(replace(where, status=None), COUNTED)
     return {
         "now": describe.instant(store.now()),
         "runs": [
@@ -47,21 +62,39 @@ def read(asked: Asked) -> dict[str, Any]:
             }
             for row in shown
         ],
-        "next": shown[-1].run_key if len(rows) > len(shown) else None,
+        "next": cursor_of(where.place(shown[-1]), by_end=where.by_end) if len(rows) > len(shown) else None,
+        "counts": describe.counts(counts(counted, exact=sum(one.number for one in counted) < COUNTED)),
+        "traffic": _traffic(store, asked.namespace, query["workflow"], (query["window"] or ("1h",))[-1]),
     }
 
 
+def _traffic(store: Store, namespace: str, workflow: str | None, window: str) -> dict[str, Any]:
+    """Return what became of runs; buckets end at round instants, so that they stay what they are from look to look."""
+    width = WINDOWS[window] * 1_000_000 // BUCKETS
+    until = -(-store.now() // width) * width
+    since = until - BUCKETS * width
+    found = store.traffic(since, until, BUCKETS, workflow=workflow, namespace=namespace)
+    return describe.traffic(traffic_of(edges(since, until, BUCKETS), found))
+
+
 def _draw(data: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str, Any]:
-    status, tags = query["status"] or (), query["tag"] or {}
+    tags = query["tag"] or {}
+    asked: dict[str, Any] = {
+        **{name: query[name] for name in FILTERS},
+        "status": query["status"] or (),
+        "tag": " ".join(f"{name}={value}" for name, value in tags.items()),
+    }
+    for name in ("created_after", "created_before", "ended_after", "ended_before"):
+        asked[name] = None if asked[name] is None else asked[name].isoformat(timespec="minutes").replace("+00:00", "Z")
     return {
         "statuses": [one.word for one in Status],
         "runs": [{**run, "took": _took(run)} for run in data["runs"]],
-        "asked": {
-            "status": status,
-            "workflow": query["workflow"],
-            "tag": " ".join(f"{name}={value}" for name, value in tags.items()),
-            "filtered": bool(status or query["workflow"] or tags),
-        },
+        "asked": asked,
+        "filtered": any(asked.values()),
+        "more": any(asked[name] for name in FILTERS if name not in {"workflow", "id_prefix", "error"}),
+        "window": (query["window"] or ("1h",))[-1],
+        "windows": list(WINDOWS),
+        "plot": plots.draw(data["traffic"]["buckets"]),
     }
 
 
@@ -73,15 +106,24 @@ def _took(run: Mapping[str, Any]) -> float | None:
 RUNS = Page(
     "/runs",
     "listRuns",
-    "Runs of one kind, newest first.",
+    "Runs of one kind, newest first; how many there are; and what became of runs lately.",
     read,
     "Runs",
     "runs.html",
     parameters=(
         Choices("status", tuple(status.word for status in Status)),
         Text("workflow", 200),
+        Text("version", 200),
+        Text("queue", 200),
+        Text("id_prefix"),
+        Text("error", 200),
         Tags("tag"),
-        Whole("after", least=1),
+        Moment("created_after"),
+        Moment("created_before"),
+        Moment("ended_after"),
+        Moment("ended_before"),
+        Choices("window", tuple(WINDOWS)),
+        Text("after", 60),
         Whole("limit", least=1, most=MOST, default=PAGE),
     ),
     draw=_draw,

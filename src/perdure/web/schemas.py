@@ -70,7 +70,29 @@ SCHEMAS: Final[dict[str, Schema]] = {
         {
             "now": _INSTANT,
             "runs": _list(_object({**_ROW, "abandoned": _TRUTH})),
-            "next": _or_null(_WHOLE),
+            "next": _or_null(_TEXT),
+            "counts": _object(
+                {
+                    "total": _WHOLE,
+                    "exact": _TRUTH,
+                    "by_status": _NUMBERS,
+                    "by_workflow": {"type": "object", "additionalProperties": _NUMBERS},
+                }
+            ),
+            "traffic": _object({"exact": _TRUTH, "buckets": _list(ref("Bucket"))}),
+        }
+    ),
+    "Latency": _object({"p50": _NUMBER, "p95": _NUMBER, "max": _NUMBER}),
+    "Bucket": _object(
+        {
+            "since": _INSTANT,
+            "until": _INSTANT,
+            "created": _WHOLE,
+            "completed": _WHOLE,
+            "failed": _WHOLE,
+            "cancelled": _WHOLE,
+            "latency": _or_null(ref("Latency")),
+            "execution": _or_null(ref("Latency")),
         }
     ),
     "Failure": _object({name: _or_null(_TEXT) for name in ("type", "text", "line", "traceback")}),

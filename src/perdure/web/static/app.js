@@ -159,6 +159,11 @@
     }
   });
 
+  // A status is chosen at once; all else in the filter waits for its button.
+  document.addEventListener("change", (event) => {
+    if (event.target.matches(".statuses input")) event.target.form.requestSubmit();
+  });
+
   // "/" leads to the filter, as in many tools.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
