@@ -18,6 +18,7 @@ from tests.mutations.schedules import SCHEDULES
 from tests.mutations.transactions import TRANSACTIONS
 from tests.mutations.undoing import UNDOING
 from tests.mutations.watching import WATCHING
+from tests.mutations.web import WEB
 
 _COMMIT, _RECLAIM = "store/sqlite/commit.py", "store/sqlite/reclaim.py"
 _JUDGING = "store/judging.py"
@@ -560,4 +561,5 @@ TABLE = [
     *TRANSACTIONS,
     *UNDOING,
     *WATCHING,
+    *WEB,
 ]  # fmt: skip

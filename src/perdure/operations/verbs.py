@@ -359,8 +359,16 @@ class Operations:
         with suppress(WrongState):
             await self.resume(row.run_id, states=frozenset({Status.FAILED}))
 
-    async def resume(self, run_id: str, *, accept_drift: bool = False, states: frozenset[Status] = RESUMABLE) -> RunRow:
+    async def resume(
+        self, run_id: str, *, accept_drift: bool = False, states: frozenset[Status] = RESUMABLE, reason: str = ""
+    ) -> RunRow:
         """Make a failed, cancelled or blocked run go on: what failed is tried anew, what is recorded stays.
+
+        Args:
+            run_id: the run.
+            accept_drift: go on although the code calls steps with other arguments than those recorded.
+            states: only from one of these.
+            reason: kept in its log.
 
         Raises:
             RunNotFound: no such run.
@@ -378,7 +386,9 @@ class Operations:
             if row.status.terminal and view.undone:
                 raise _undone(run_id, row.status, view)
             # What had not ended goes on with what it was at, be that its cancellation.
-            kept = {} if row.status.terminal else {"keep": True}
+            kept: dict[str, object] = {} if row.status.terminal else {"keep": True}
+            if reason:
+                kept["reason"] = reason
             payload = payloads.note(supersede=view.failed_steps, accept_drift=accept_drift, **kept)
             resumed = await self.call(partial(self.store.resume_run, row.run_key, row.epoch, payload))
             if resumed is not None:  # else somebody has resumed it since, and other steps may have failed

@@ -111,7 +111,8 @@ async def _pause(deed: Deed) -> Done:
 
 
 async def _resume(deed: Deed) -> Done:
-    await deed.operations.resume(deed.row.run_id, accept_drift=deed.given.flag("accept_drift"))
+    drift = deed.given.flag("accept_drift")
+    await deed.operations.resume(deed.row.run_id, accept_drift=drift, reason=deed.reason("resumed"))
     return Done("resumed", deed.row.run_id)
 
 
@@ -179,7 +180,7 @@ ACTIONS: Final = (
     Action(
         "resume",
         "Let a run go on that has failed, was cancelled, or is blocked or paused.",
-        {"accept_drift": _FLAG},
+        {"reason": _TEXT, "accept_drift": _FLAG},
         (),
         frozenset(RESUMABLE),
         _resume,

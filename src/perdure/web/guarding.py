@@ -122,7 +122,7 @@ class Guard:
             raise self._doorman.stranger(request)
         request.state.visitor = visitor
         if not is_safe:
-            self._check_change(request, visitor, csrf, by_bearer=by_bearer, had_cookie=CSRF_COOKIE in given)
+            self._check_change(request, visitor, csrf, by_bearer=by_bearer)
         return body
 
     def _check_host(self, request: Request) -> None:
@@ -148,12 +148,10 @@ class Guard:
                 "give it a token= or your own auth=",
             )
 
-    def _check_change(
-        self, request: Request, visitor: Visitor | None, csrf: str, *, by_bearer: bool, had_cookie: bool
-    ) -> None:
+    def _check_change(self, request: Request, visitor: Visitor | None, csrf: str, *, by_bearer: bool) -> None:
         form: dict[str, str] | None = request.state.form
         told = request.headers.get(CSRF_HEADER) or (form.get(CSRF_FIELD) if form is not None else None)
-        if not by_bearer and not (had_cookie and told is not None and same(told, csrf)):
+        if not by_bearer and (told is None or not same(told, csrf)):
             raise Problem(
                 403,
                 "csrf",

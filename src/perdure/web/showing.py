@@ -97,6 +97,7 @@ def _reason(_: dict[str, Any], said: dict[str, Any]) -> str:
 def _resumed(_: dict[str, Any], said: dict[str, Any]) -> str:
     keys = said.get("supersede") or []
     parts = [f"tries again: {', '.join(keys)}" if keys else "", "drift accepted" if said.get("accept_drift") else ""]
+    parts.append(str(said.get("reason") or ""))
     return ", ".join(part for part in parts if part)
 
 

@@ -1,0 +1,111 @@
+"""Protections of the dashboard."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+_GUARD = "web/guarding.py"
+_SECURITY = "web/test_security.py::test_"
+
+WEB = [
+    Mutation(
+        "no page reaches the dashboard under a name of its own",
+        _GUARD,
+        "if host is None or not self._settings.answers_to(host):",
+        "if host is None:",
+        _SECURITY + "no_page_reaches_it_under_a_name_of_its_own[sqlite]",
+    ),
+    Mutation(
+        "who knows nobody answers this machine only",
+        _GUARD,
+        "if not is_near or any(",
+        "if any(",
+        _SECURITY + "without_a_way_to_know_who_asks_only_this_machine_is_answered[sqlite]",
+    ),
+    Mutation(
+        "what a proxy has passed on is not of this machine",
+        _GUARD,
+        "any(name in request.headers for name in _FORWARDED)",
+        "False",
+        _SECURITY + "without_a_way_to_know_who_asks_only_this_machine_is_answered[sqlite]",
+    ),
+    Mutation(
+        "a change brings the secret of a page",
+        _GUARD,
+        "if not by_bearer and (told is None or not same(told, csrf)):",
+        "if False:",
+        _SECURITY + "changes_are_asked_for_by_its_own_pages_alone[sqlite]",
+    ),
+    Mutation(
+        "a change comes from no other site",
+        _GUARD,
+        "if elsewhere or site not in",
+        "if site not in",
+        _SECURITY + "changes_are_asked_for_by_its_own_pages_alone[sqlite]",
+    ),
+    Mutation(
+        "who may only look changes nothing",
+        _GUARD,
+        "if self._settings.read_only or (visitor is not None and visitor.read_only):",
+        "if self._settings.read_only:",
+        _SECURITY + "a_dashboard_that_is_read_only_changes_nothing[sqlite]",
+    ),
+    Mutation(
+        "nobody unknown is answered",
+        _GUARD,
+        "if visitor is None and not self._doorman.is_public(request):",
+        "if False:",
+        _SECURITY + "a_token_is_asked_for_and_its_session_tells_who[sqlite]",
+    ),
+    Mutation(
+        "a session is signed",
+        "web/visitors.py",
+        "if not body or not same(signature, self._signed(body)):",
+        "if not body:",
+        _SECURITY + "a_token_is_asked_for_and_its_session_tells_who[sqlite]",
+    ),
+    Mutation(
+        "a login leads nowhere else",
+        "web/app.py",
+        "return path if good and not parts.netloc and not parts.scheme and path.isascii() else",
+        "return path if path else",
+        _SECURITY + "a_token_is_asked_for_and_its_session_tells_who[sqlite]",
+    ),
+    Mutation(
+        "what runs hold is no markup",
+        "web/rendering.py",
+        "autoescape=True",
+        "autoescape=False",
+        _SECURITY + "nothing_that_runs_hold_is_markup[sqlite]",
+    ),
+    Mutation(
+        "a download is no page",
+        "web/artifacts.py",
+        'f"attachment; filename',
+        'f"inline; filename',
+        _SECURITY + "downloads_are_never_shown[sqlite]",
+    ),
+    Mutation(
+        "what cannot be looked through is not given",
+        "web/artifacts.py",
+        "if reader.redaction:",
+        "if False:",
+        "web/test_redaction.py::test_secrets_are_in_no_page_no_twin_and_no_download[sqlite]",
+    ),
+    Mutation(
+        "what is redacted is left out of recorded arguments",
+        "model/redaction.py",
+        "return [[key, self.shown(held, *path, _name(key))] for key, held in pairs]",
+        "return pairs",
+        "web/test_redaction.py::test_it_is_found_in_every_form_in_which_values_are_stored",
+    ),
+    Mutation(
+        "a store that was replaced is not read on",
+        "web/reading.py",
+        "                    self._look(store)\n",
+        "",
+        "web/test_pages.py::test_a_store_that_is_away_is_said_to_be_and_found_again[sqlite]",
+    ),
+]
+
+__all__ = ["WEB"]
