@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perdure.diagnosis.situations import Explanation, Holder, Situation
 from perdure.diagnosis.why import explain
@@ -14,7 +14,7 @@ from perdure.model.standing import Sign
 from perdure.store.protocol import PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from perdure.model.queues import QueueUsage
     from perdure.model.records import Event, RunRow, WorkerRow
@@ -29,8 +29,34 @@ _COUNTED: Final = 50
 _GONE = Sign("free", None)
 
 
-def why(store: Store, run_id: str, namespace: str = "") -> Explanation:
+class Told(NamedTuple):
+    """What a run's log says, as far as that matters here.
+
+    Attributes:
+        view: its fold.
+        last: its last event.
+        drifts: what builds have refused the run for, since it was last resumed.
+        claimed_at: when it was last claimed.
+        is_whole: whether it could be understood to its end.
+    """
+
+    view: RunView
+    last: Event | None
+    drifts: tuple[Event, ...]
+    claimed_at: int | None
+    is_whole: bool
+
+
+def why(
+    store: Store, run_id: str, namespace: str = "", *, read: Callable[[Store, RunRow], Told] | None = None
+) -> Explanation:
     """Say why a run is where it is.
+
+    Args:
+        store: where it is.
+        run_id: the run.
+        namespace: its namespace.
+        read: gives what logs say, for who has read them already.
 
     Raises:
         RunNotFound: no such run; the advice names ids that are like it. Or it was purged: ``RunPurged``.
@@ -42,7 +68,7 @@ def why(store: Store, run_id: str, namespace: str = "") -> Explanation:
         if gone is not None:
             raise purged(gone.run_id, gone.status.word, gone.ended_at, gone.purged_at)
         raise RunNotFound(f"no run {run_id!r}", run_id=run_id, advice=_near(store, run_id, namespace))
-    return explain(Looking(store).at(row))
+    return explain(Looking(store, read or told).at(row))
 
 
 def _near(store: Store, run_id: str, namespace: str) -> str:
@@ -72,8 +98,9 @@ def holders(store: Store, rows: Iterable[WorkerRow], now: int) -> dict[int, Hold
 class Looking:
     """One look at a store: what several runs share is read once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, read: Callable[[Store, RunRow], Told]) -> None:
         self._store = store
+        self._read = read
         self._now = store.now()
         self._holders = holders(store, store.list_workers(), self._now)
         self._served = frozenset(store.served())
@@ -84,21 +111,20 @@ class Looking:
         """Read a run, and its children unless that goes too deep."""
         store = self._store
         self._seen.add(row.run_key)
-        events = _log(store, row)
-        view, is_whole = _fold(events)
+        log = self._read(store, row)
+        view = log.view
         standing = store.standing(row.run_key)
         if standing is None:
             raise RunNotFound(f"run {row.run_id!r} is gone", run_id=row.run_id)
         children, more = self._children(row, view, depth) if not row.status.terminal else ((), 0)
-        claims = [event.at for event in events if event.kind == Kind.RUN_CLAIMED]
         return Situation(
             row,
             view,
-            events[-1] if events else None,
-            _drifts(events),
+            log.last,
+            log.drifts,
             standing,
             self._now,
-            claims[-1] if claims else None,
+            log.claimed_at,
             None if row.worker_key is None else self._holders.get(row.worker_key),
             tuple(self._holders.values()),
             self._served,
@@ -106,7 +132,7 @@ class Looking:
             children,
             more if depth < DEEPEST else 0,
             is_followed=depth < DEEPEST or not more,
-            is_readable=is_whole,
+            is_readable=log.is_whole,
         )
 
     def _children(self, row: RunRow, view: RunView, depth: int) -> tuple[tuple[Situation, ...], int]:
@@ -129,11 +155,18 @@ class Looking:
         return self._queues[row.namespace].get(row.queue)
 
 
-def _log(store: Store, row: RunRow) -> list[Event]:
+def told(store: Store, row: RunRow) -> Told:
+    """Read a run's log."""
     log: list[Event] = []
     while page := store.read_events(row.run_key, log[-1].seq if log else 0, PAGE):
         log += page
-    return log
+    view, is_whole = _fold(log)
+    return Told(view, log[-1] if log else None, drifts(log), claimed_at(log), is_whole)
+
+
+def claimed_at(events: Iterable[Event]) -> int | None:
+    """Return when a run was last claimed, by its log or what that has of claims."""
+    return max((event.at for event in events if event.kind == Kind.RUN_CLAIMED), default=None)
 
 
 def _fold(events: Iterable[Event]) -> tuple[RunView, bool]:
@@ -146,7 +179,8 @@ def _fold(events: Iterable[Event]) -> tuple[RunView, bool]:
     return view, True
 
 
-def _drifts(events: Iterable[Event]) -> tuple[Event, ...]:
+def drifts(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Return what builds have refused a run for since it was last resumed, by its log or what that has of both."""
     found: list[Event] = []
     for event in events:
         if event.kind == Kind.RUN_RESUMED:
@@ -156,4 +190,4 @@ def _drifts(events: Iterable[Event]) -> tuple[Event, ...]:
     return tuple(found)
 
 
-__all__ = ["DEEPEST", "WIDEST", "Looking", "holders", "why"]
+__all__ = ["DEEPEST", "WIDEST", "Looking", "Told", "claimed_at", "drifts", "holders", "told", "why"]

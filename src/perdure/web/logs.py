@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from perdure.diagnosis.looking import Told, claimed_at, drifts
 from perdure.errors import RunNotFound
 from perdure.model.history import RunView, apply
 from perdure.model.records import Event, Kind
@@ -33,6 +34,7 @@ class Log:
         view: its fold.
         timeline: what happened when.
         told: the events by which a run is described besides.
+        last: the last event.
         is_readable: whether it could be understood to its end.
         guard: held by whoever reads on, or describes what is here.
     """
@@ -40,6 +42,7 @@ class Log:
     view: RunView = field(default_factory=RunView)
     timeline: Timeline = field(default_factory=Timeline)
     told: list[Event] = field(default_factory=list)
+    last: Event | None = None
     is_readable: bool = True
     guard: threading.RLock = field(default_factory=threading.RLock)
 
@@ -53,6 +56,7 @@ class Log:
                 self.is_readable = False
                 return
             self.timeline.feed(page)
+            self.last = page[-1]
             self.told = [*self.told, *(event for event in page if event.kind in _TOLD)][-_MOST_TOLD:]
 
 
@@ -73,6 +77,14 @@ class Logs:
         with log.guard:
             log.read_on(store, row.run_key)
         return log
+
+    def told(self, store: Store, row: RunRow) -> Told:
+        """Return what a run's log says of why the run is where it is."""
+        log = self.of(store, row)
+        with log.guard:
+            # A copy: others may read on while it is looked at.
+            view = replace(log.view, steps=dict(log.view.steps), children=dict(log.view.children))
+            return Told(view, log.last, drifts(log.told), claimed_at(log.told), log.is_readable)
 
 
 def run_of(store: Store, run_id: str, namespace: str) -> RunRow:

@@ -67,7 +67,7 @@ def run_page(logs: Logs) -> Page:
             }
         events = latest(store, row, log.view.seq, EVENTS)
         found["events"] = [describe.event(event) for event in events]
-        found["why"] = describe.explanation(diagnosis.why(store, row.run_id, asked.namespace))
+        found["why"] = describe.explanation(diagnosis.why(store, row.run_id, asked.namespace, read=logs.told))
         found["parent"] = _row(store, row.parent_key)
         found["children"] = [
             describe.row(one)
