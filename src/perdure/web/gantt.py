@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 LONG_PAUSE: Final = 0.4
 """Of the time in which something was executed: a pause that is longer is drawn short."""
-SHORT: Final = 0.12
-"""Of the same: as long as that."""
+SHORT: Final = 0.4
+"""Of the same: no longer than that, and all such pauses together no longer than twice that."""
 SHORTEST: Final = 0.25
 """Per cent of the width that a span has at least, so that it is seen."""
 TICKS: Final = 6
@@ -44,7 +44,9 @@ class Scale:
         bounds = _stretches(active, start, end)
         busy = sum(to - at for at, to, is_busy in bounds if is_busy)
         long = busy * LONG_PAUSE or float(end - start)
-        lengths = [to - at if is_busy or to - at <= long else max(busy * SHORT, 1) for at, to, is_busy in bounds]
+        pauses = sum(not is_busy and to - at > long for at, to, is_busy in bounds)
+        short = max(busy * SHORT * min(1, 2 / max(pauses, 1)), 1)
+        lengths = [to - at if is_busy or to - at <= long else short for at, to, is_busy in bounds]
         whole = sum(lengths)
         self.pieces: list[Piece] = []
         at = 0.0
