@@ -8,25 +8,21 @@ there is not is null.
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from perdure.errors import PerdureError, Undecodable
+from perdure.errors import PerdureError
 from perdure.model import cadence, payloads
-from perdure.model.coding import codec_name, is_coded
 from perdure.model.durations import instant as micros_of
-from perdure.model.durations import to_datetime
-from perdure.model.failures import failure_text
 from perdure.model.history import fold
 from perdure.model.keys import step_name
 from perdure.model.records import Event, Kind, Status
-from perdure.model.redaction import HIDDEN, NOTHING, Redaction
+from perdure.model.redaction import HIDDEN
 from perdure.model.schedules import OUTCOMES, decode_policy, names, numbers, status_of
+from perdure.shown import failure, instant, redacting, redaction, value
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator, Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from perdure.diagnosis import Cause, Explanation, Finding, Holder
     from perdure.diagnosis.doctor import Report
@@ -47,73 +43,6 @@ _INSTANTS = frozenset({"wake_at", "next_at"})
 """What is an instant in the payloads of the others."""
 _FAILED = frozenset({"failed", "failed-undone", "retrying"})
 """Findings whose sentence ends with the text of a failure."""
-_redaction: ContextVar[Redaction] = ContextVar("perdure.redaction", default=NOTHING)
-
-
-@contextmanager
-def redacting(redaction: Redaction) -> Generator[None]:
-    """Leave out of what is described here what must not be shown."""
-    token = _redaction.set(redaction)
-    try:
-        yield
-    finally:
-        _redaction.reset(token)
-
-
-def instant(at: int | None) -> str | None:
-    """Return an instant (µs) as ISO 8601: ``2026-11-29T18:40:01.123456Z``."""
-    return None if at is None else to_datetime(at).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def value(payload: bytes | None, codec: int = payloads.PLAIN, *at: str) -> Any:
-    """Return a stored value as data.
-
-    What is no JSON becomes ``{"bytes": n}``; what is kept elsewhere ``{"artifact": hash}``; what went through a codec
-    that is not here ``{"coded": its name}``.
-
-    Args:
-        payload: the value as stored.
-        codec: how it is stored.
-        at: where it stands, for what is left out: ``"steps", "charge", "result"``.
-    """
-    if payload is None:
-        return None
-    if codec & payloads.REFERENCE:
-        return {"artifact": payload.hex()}
-    if is_coded(payload):
-        return {"coded": codec_name(payload)}
-    try:
-        return _redaction.get().shown(json.loads(payload), *at)
-    except ValueError:
-        return {"bytes": len(payload)}
-
-
-def failure(data: bytes | None) -> dict[str, Any] | None:
-    """Return a stored failure as data: its type, its text, both in one line, and the traceback."""
-    if data is None:
-        return None
-    try:
-        line = failure_text(data)
-        node = json.loads(data)
-    except (Undecodable, ValueError):
-        return {"type": None, "text": None, "line": "a failure that cannot be read", "traceback": None}
-    shown, kind, trace = _redaction.get(), node.get("type"), _traceback(node)
-    if shown.hides("failure", "text"):
-        return {"type": kind, "text": HIDDEN, "line": f"{kind}: {HIDDEN}", "traceback": HIDDEN}
-    if shown.hides("failure", "traceback"):
-        trace = HIDDEN
-    return {"type": kind, "text": node.get("text"), "line": line, "traceback": trace}
-
-
-def _traceback(node: dict[str, Any]) -> str:
-    """Return the traceback of a failure, after those of what it came from."""
-    trace = str(node.get("traceback") or "")
-    cause, context = node.get("cause"), node.get("context")
-    if isinstance(cause, dict):
-        return f"{_traceback(cause)}\n\nThe above exception was the direct cause of the following:\n\n{trace}"
-    if isinstance(context, dict) and not node.get("suppress"):
-        return f"{_traceback(context)}\n\nDuring handling of the above exception, another one occurred:\n\n{trace}"
-    return trace
 
 
 def row(run: RunRow, *, codeless: bool | None = None) -> dict[str, Any]:
@@ -131,8 +60,8 @@ def row(run: RunRow, *, codeless: bool | None = None) -> dict[str, Any]:
         "wake_at": instant(run.wake_at),
         "deadline_at": instant(run.deadline_at),
         "priority": run.priority,
-        "idempotency_key": _redaction.get().shown(run.idempotency_key, "idempotency_key"),
-        "tags": _redaction.get().shown(payloads.tags_of(run.meta), "tags"),
+        "idempotency_key": redaction().shown(run.idempotency_key, "idempotency_key"),
+        "tags": redaction().shown(payloads.tags_of(run.meta), "tags"),
         "epoch": run.epoch,
         "crashes": run.crashes,
         "codeless": codeless,
@@ -142,7 +71,7 @@ def row(run: RunRow, *, codeless: bool | None = None) -> dict[str, Any]:
 
 def _reason(run: RunRow) -> str | None:
     """Return a run's reason; what is left out of failures is left out of it as well."""
-    shown, reason = _redaction.get(), run.reason
+    shown, reason = redaction(), run.reason
     if reason is None or not shown:
         return reason
     if run.status is Status.FAILED and shown.hides("failure", "text"):
@@ -168,7 +97,7 @@ def step(view: StepView) -> dict[str, Any]:
         "seq": view.seq,
         "took": None if view.took is None else view.took / 1e6,
         "next_at": instant(view.next_at),
-        "args": None if view.args is None else _redaction.get().arguments(value(view.args), "steps", view.name, "args"),
+        "args": None if view.args is None else redaction().arguments(value(view.args), "steps", view.name, "args"),
         "result": None if result is None else value(result.payload, result.codec, "steps", view.name, "result"),
         "failure": failure(view.failure),
         "failures": [{"attempt": attempt, **(failure(data) or {})} for attempt, data in view.failures],
@@ -182,7 +111,7 @@ def event(entry: Event) -> dict[str, Any]:
     kind = Kind(entry.kind)
     is_value = kind in _VALUES
     said = value(entry.payload, entry.codec, *_place(kind, entry))
-    if kind == Kind.DRIFT_FOUND and isinstance(said, dict) and _redaction.get():
+    if kind == Kind.DRIFT_FOUND and isinstance(said, dict) and redaction():
         said = {**said, **_parted(said)}
     if not is_value and isinstance(said, dict) and "failure" in said:
         said = {**said, "failure": failure(payloads.failure_of(entry.payload))}
@@ -223,7 +152,7 @@ def _args(kind: Kind, entry: Event) -> Any:
     """Return what is beside the payload of an event: arguments, a child's input, or what we say ourselves."""
     said = value(entry.args)
     if kind in _WITH_ARGUMENTS:
-        shown, name = _redaction.get(), step_name(entry.key or "")
+        shown, name = redaction(), step_name(entry.key or "")
         if kind == Kind.CHILD_STARTED:
             return shown.arguments(said, "children", name, "input")
         return shown.arguments(said, "steps", name, "args")
@@ -235,7 +164,7 @@ _WITH_ARGUMENTS = frozenset({Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CA
 
 def _parted(said: dict[str, Any]) -> dict[str, Any]:
     """Return where code and record part: the one and the other hold values, in no form that could be looked through."""
-    if not _redaction.get():
+    if not redaction():
         return {name: said.get(name) for name in ("reason", "recorded", "found")}
     reason = said.get("reason")
     return {
@@ -466,7 +395,7 @@ def cause(found: Cause) -> dict[str, Any]:
 def _told(found: Finding) -> dict[str, Any]:
     """Return a finding about a run; what is left out of failures is left out of it as well."""
     said = finding(found)
-    if found.code in _FAILED and _redaction.get().hides("failure", "text"):
+    if found.code in _FAILED and redaction().hides("failure", "text"):
         said["found"] = f"{found.found.partition(': ')[0]}: {HIDDEN}"
     return said
 

@@ -114,6 +114,6 @@ def test_later_is_further_right_and_nothing_leaves_the_line(active, instants):
 def test_what_was_executed_is_seen_however_long_the_run_slept():
     fortnight = 14 * 86400 * SECOND
     scale = Scale([(0, SECOND), (fortnight, fortnight + SECOND)], 0, fortnight + SECOND)
-    assert scale.at(SECOND) > 40
-    assert scale.at(fortnight) < 60
+    assert scale.at(SECOND) > 35
+    assert scale.at(fortnight) < 65
     assert [piece.is_break for piece in scale.pieces] == [False, True, False]

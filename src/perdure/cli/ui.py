@@ -66,9 +66,15 @@ def ui(  # noqa: PLR0913 - the options of the command
     from perdure.web import dashboard
     from perdure.web.serving import listen, serve
 
-    if app:
-        load_engine(app)
-    application = dashboard(store, namespace=namespace(), token=token, hosts=hosts, read_only=read_only, redact=redact)
+    engine = load_engine(app)[0] if app else None
+    application = dashboard(
+        store if engine is None or store is not None else engine,
+        namespace=namespace(),
+        token=token,
+        hosts=hosts,
+        read_only=read_only,
+        redact=redact,
+    )
     listening = listen(host, port, knows_who_asks=token is not None)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}/"
