@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from perdure import Engine
+from perdure.store.open import open_store
 from tests.house import tree
 from tests.web import shop
 from tests.web.conftest import apart
@@ -196,6 +197,18 @@ FAINT = """least => {
 NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, textarea")].filter(one =>
   one.type !== "hidden" && !one.textContent.trim() && !one.ariaLabel && !one.labels?.length
 ).map(one => one.outerHTML)"""
+
+
+def test_what_changes_before_a_page_listens_is_not_missed(filled, tab, serve):
+    address, _ = serve(filled)
+    held = []
+    tab.route("**/live?*", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it is given
+    tab.goto(f"{address}/runs/naps")
+    with open_store(filled, create=False) as store:
+        store.request_cancel(store.get_run("naps").run_key, "meanwhile", force=True)
+    assert tab.locator("#head .title .status").text_content().strip() == "sleeping"
+    held[0].continue_()
+    expect(tab.locator("#head .title .status")).to_have_text("cancelled", timeout=5000)
 
 
 def test_it_says_what_it_shows_when_the_dashboard_is_away_and_ends_at_once(filled, tab, serve):
