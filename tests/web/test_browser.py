@@ -203,7 +203,8 @@ def test_what_changes_before_a_page_listens_is_not_missed(filled, tab, serve):
     address, _ = serve(filled)
     held = []
     tab.route("**/live?*", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks what it is given
-    tab.goto(f"{address}/runs/naps")
+    with tab.expect_request("**/live?*"):
+        tab.goto(f"{address}/runs/naps")
     with open_store(filled, create=False) as store:
         store.request_cancel(store.get_run("naps").run_key, "meanwhile", force=True)
     assert tab.locator("#head .title .status").text_content().strip() == "sleeping"
