@@ -480,23 +480,6 @@ def counts(found: Counts) -> dict[str, Any]:
     }
 
 
-def traffic(found: Traffic) -> dict[str, Any]:
-    """Return what became of runs over time; latencies in seconds."""
-    return {
-        "exact": found.exact,
-        "buckets": [
-            {
-                "since": instant(micros_of(one.since)),
-                "until": instant(micros_of(one.until)),
-                **{name: getattr(one, name) for name in ("created", "completed", "failed", "cancelled")},
-                "latency": None if one.latency is None else asdict(one.latency),
-                "execution": None if one.execution is None else asdict(one.execution),
-            }
-            for one in found.buckets
-        ],
-    }
-
-
 def _numbers(found: Mapping[Status, int]) -> dict[str, int]:
     return {status.word: found.get(status, 0) for status in Status}
 
@@ -547,7 +530,6 @@ __all__ = [
     "span",
     "step",
     "tallies",
-    "traffic",
     "timeline",
     "traffic",
     "undo",

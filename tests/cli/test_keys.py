@@ -13,7 +13,7 @@ from perdure.codecs import new_key
 from perdure.config import setting
 from perdure.errors import DefinitionError
 
-SECRET = "s3cret"
+SECRET = "s3cret"  # noqa: S105 - it is to be shown to nobody without a key
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from perdure.verifying import verify_run
 from tests.engine.desk import Clock, in_loop, in_status
 from tests.servers.behind import rows_of
 
-SECRET = "s3cret-of-the-customer"
+SECRET = "s3cret-of-the-customer"  # noqa: S105 - it is to be found nowhere
 LARGE = SECRET * 5_000
 """More than an event holds."""
 word = Signal[str]("word")

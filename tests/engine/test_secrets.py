@@ -13,7 +13,7 @@ from perdure.errors import DriftError
 from perdure.model.records import Status
 from tests.engine.desk import in_loop
 
-SECRET = "s3cret-of-the-customer"
+SECRET = "s3cret-of-the-customer"  # noqa: S105 - it is to be found nowhere
 pin = Signal[int]("pin")
 
 

@@ -14,7 +14,7 @@ from perdure.codecs import Encryption, new_key
 from perdure.testing import explore_crashes
 from perdure.transactional import SQLite
 
-SECRET = "s3cret-of-the-customer"
+SECRET = "s3cret-of-the-customer"  # noqa: S105 - it is to be found nowhere
 word = Signal[str]("word")
 
 

@@ -21,7 +21,7 @@ class Card(BaseModel):
 class Order(BaseModel):
     id: str = "1"
     note: str = EVIL
-    password: str = "hunter2"
+    password: str = "hunter2"  # noqa: S105 - it is to be found nowhere
     card: Card = Card()
 
 

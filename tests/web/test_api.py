@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from perdure.web import dashboard
 
 pytestmark = pytest.mark.only("sqlite")
-TOKEN = "a token nobody guesses"
+TOKEN = "a token nobody guesses"  # noqa: S105 - nobody has it
 HEADERS = {"authorization": f"Bearer {TOKEN}"}
 FEW = settings(max_examples=6, database=None, suppress_health_check=list(HealthCheck))
 

@@ -17,7 +17,7 @@ from perdure.web.serving import listen
 from tests.web.conftest import Browser
 from tests.web.shop import EVIL
 
-TOKEN = "a token nobody guesses"
+TOKEN = "a token nobody guesses"  # noqa: S105 - nobody has it
 RUNS = ["sold", "failed", "asks", "naps", "parent"]
 pytestmark = pytest.mark.only("sqlite")
 
@@ -144,7 +144,7 @@ def test_without_a_way_to_know_who_asks_only_this_machine_is_answered(filled, br
     with pytest.raises(DefinitionError, match="lets any web page"):
         dashboard(filled, hosts=["*"], token=TOKEN)
     with pytest.raises(DefinitionError, match="at least 16"):
-        dashboard(filled, token="short")
+        dashboard(filled, token="short")  # noqa: S106 - it is refused
     with pytest.raises(DefinitionError, match="nobody would know who they are"):
         listen("0.0.0.0", 0, knows_who_asks=False)  # noqa: S104 - it is refused
 
@@ -214,7 +214,7 @@ def test_a_token_is_asked_for_and_its_session_tells_who(filled, browse, caplog):
         assert (await browser.json("/runs", headers={"authorization": f"Bearer {TOKEN}"}))["runs"]
         assert (await browser.get("/live")).status_code == 303
         assert "asks" not in await browser.page("/login")
-        assert (await browser.send("/login", token="wrong")).status_code == 403
+        assert (await browser.send("/login", token="wrong")).status_code == 403  # noqa: S106 - it is refused
         for evil in ("//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"):
             stranger = Browser(browser.app)
             answer = await stranger.send("/login?next=" + quote(evil), token=TOKEN)

@@ -13,7 +13,7 @@ import click
 
 from perdure import describe
 from perdure.cli.exits import Exit
-from perdure.cli.opening import existing_store, live_workers
+from perdure.cli.opening import existing_store
 from perdure.cli.options import debug_option, json_option, namespace, print_json, screen, store_option
 from perdure.cli.queues import COLUMNS as QUEUE_COLUMNS
 from perdure.cli.queues import queue_row
@@ -22,6 +22,7 @@ from perdure.cli.words import STATUS_STYLES, ago, clock, count, span, state_of, 
 from perdure.errors import StoreError
 from perdure.model.counting import Traffic, counts, edges, traffic_of
 from perdure.model.records import Status
+from perdure.operations.holding import live_workers
 from perdure.store.protocol import Filter
 
 if TYPE_CHECKING:

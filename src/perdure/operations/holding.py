@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perdure.runtime.worker import Limits
+from perdure.runtime.limits import Limits
 
 if TYPE_CHECKING:
     from perdure.model.records import RunRow, WorkerRow

@@ -313,6 +313,24 @@ SOURCE_READY = _line(
     "they were made or are there",
 )
 
+# -- the dashboard
+
+DASHBOARD_DONE = _line(
+    "dashboard.done", INFO, "web", "run %(run_id)s: %(done)s, from the dashboard, by %(visitor)s",
+    "somebody has cancelled, paused, resumed, forked or signalled it there",
+)  # fmt: skip
+DASHBOARD_REFUSED = _line(
+    "dashboard.login_refused", WARNING, "web", "a login to the dashboard is refused", "the token was wrong"
+)
+DASHBOARD_AWAY = _line(
+    "dashboard.away", WARNING, "web", "the dashboard could not answer %(method)s %(place)s: %(error)s",
+    "the store does not answer; it is asked again with the next request",
+)  # fmt: skip
+DASHBOARD_FAULT = _line(
+    "dashboard.fault", ERROR, "web", "the dashboard could not answer %(method)s %(place)s",
+    "a fault of Perdure's, or your `auth=` has raised",
+)  # fmt: skip
+
 # -- telemetry itself
 
 SPANS_FAILED = _line(

@@ -5,7 +5,6 @@ Who did it is in the reason that is kept with the run, where events have room fo
 
 from __future__ import annotations
 
-import logging
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,6 +19,8 @@ from perdure.operations.holding import take_back
 from perdure.operations.signalling import send
 from perdure.signals import message
 from perdure.store.controlling import RESUMABLE
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 from perdure.web.forms import Given
 from perdure.web.logs import run_of
 from perdure.web.messages import fields_of, message_of, schema_of, signals_of
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from perdure.store.protocol import Store
     from perdure.web.reading import Reader
     from perdure.web.settings import Visitor
-
-logger = logging.getLogger("perdure.web")
 
 OPEN: Final = frozenset(status for status in Status if not status.terminal)
 PAUSABLE: Final = OPEN - {Status.BLOCKED, Status.PAUSED}
@@ -212,6 +211,10 @@ def possible(status: str) -> list[str]:
     return [one.verb for one in ACTIONS if found in one.states]
 
 
+def _about(row: RunRow) -> dict[str, Any]:
+    return {"run_id": row.run_id, "workflow": row.workflow, "namespace": row.namespace}
+
+
 def routes_of(action: Action, reader: Reader) -> list[Route]:
     """Return where an action is asked for and done."""
     path = f"/{action.verb}/{{run_id:path}}"
@@ -241,7 +244,7 @@ def routes_of(action: Action, reader: Reader) -> list[Route]:
         row = await reader.read(lambda store: run_of(store, run_id, reader.namespace))
         visitor: Visitor = request.state.visitor
         done = await action.act(Deed(await reader.operations(), row, given, visitor, reader))
-        logger.info("run %r: %s by %r", run_id, done.said, visitor.name, extra={"run_id": run_id, "by": visitor.name})
+        say(lines.DASHBOARD_DONE, done=done.said, visitor=visitor.name, **_about(row))
         if wants_html(request):
             link = Links(request.scope.get("root_path", ""))
             return RedirectResponse(link("/runs", done.run_id, done=done.said), status_code=303)

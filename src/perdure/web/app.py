@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,8 @@ from starlette.routing import Route
 
 from perdure.clock import SystemClock
 from perdure.model.redaction import Redaction
+from perdure.telemetry import lines
+from perdure.telemetry.logs import say
 from perdure.web import actions, assets, pages
 from perdure.web.artifacts import download
 from perdure.web.guarding import Guard, cookie
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from perdure.sync import Engine as SyncEngine
     from perdure.web.pages import Page
     from perdure.web.settings import Settings, Visitor
-
-logger = logging.getLogger("perdure.web")
 
 THEMES: Final = frozenset({"light", "dark", "auto"})
 _YEAR: Final = 365 * 86400
@@ -112,14 +111,9 @@ def _application(reader: Reader, setup: Settings) -> Starlette:
     async def fail(request: Request, error: Exception) -> Response:
         problem = problem_of(error, brief=bool(setup.redaction))
         if problem.status >= 500:  # noqa: PLR2004 - as HTTP has it
-            logger.log(
-                logging.ERROR if problem.code == "internal" else logging.WARNING,
-                "%s %s: %s",
-                request.method,
-                request.scope["path"],
-                problem.code,
-                exc_info=error if problem.code == "internal" else None,
-            )
+            is_fault = problem.code == "internal"
+            line = lines.DASHBOARD_FAULT if is_fault else lines.DASHBOARD_AWAY
+            say(line, error=error, fault=is_fault, method=request.method, place=request.scope["path"])
         return refuse(request, problem)
 
     application = Starlette(
@@ -162,7 +156,7 @@ async def _login(request: Request, doorman: Doorman) -> Response:
     form = request.state.form
     session = doorman.log_in(str(form.get("token", "")), str(form.get("name", ""))) if form is not None else None
     if session is None:
-        logger.warning("a login with a wrong token")
+        say(lines.DASHBOARD_REFUSED)
         return render(request, "login.html", {"next": came, "failed": True}, status=403)
     root = request.scope.get("root_path", "")
     response = RedirectResponse(root + came, status_code=303)
