@@ -46,7 +46,8 @@ UNDOING = [
     ),
     Mutation(
         "a resume of a blocked run keeps its cancel", "operations/verbs.py",
-        'kept = {} if row.status.terminal else {"keep": True}', "kept: dict[str, bool] = {}",
+        'kept: dict[str, object] = {} if row.status.terminal else {"keep": True}',
+        "kept: dict[str, object] = {}",
         _SAGA + "a_compensation_that_fails_for_good_blocks_the_run_and_resume_tries_exactly_it_again[sqlite-cancel]",
     ),
     Mutation(
