@@ -99,8 +99,9 @@ def store(made_store, tools):
 
 
 def columns(execute, store):
+    """What is stored of a run; not what the database works out of that."""
     if is_postgres(store):
-        of_table = "table_schema = current_schema() AND table_name = 'runs'"
+        of_table = "table_schema = current_schema() AND table_name = 'runs' AND is_generated = 'NEVER'"
         return {name for (name,) in execute(f"SELECT column_name FROM information_schema.columns WHERE {of_table}")}  # noqa: S608
     return {row[1] for row in execute("PRAGMA table_info(runs)")}
 
