@@ -68,6 +68,8 @@ SETTINGS = (
     Setting(
         "durability", "what is committed survives: a power cut (disk) or the process only (process)", default="disk"
     ),
+    Setting("metrics", "where a worker answers Prometheus's scrapes: a port, or host:port"),
+    Setting("redact", "paths of values that the command line and the dashboard do not show", "list"),
     Setting("drain", "how long steps may finish when a worker stops", default="30s"),
     Setting("grace", "how long they may clean up after that", default="5s"),
 )

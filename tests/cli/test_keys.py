@@ -138,6 +138,14 @@ def test_an_engine_does_not_start_with_a_wrong_setting(monkeypatch, variable, va
         Engine("somewhere.db")
 
 
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_what_is_to_be_redacted_is_not_shown(perdure, key, monkeypatch, command):
+    monkeypatch.setenv("PERDURE_REDACT", "nothing,*id,result")
+    told = perdure(*command)
+    assert told.exit_code == Exit.OK
+    assert f'"{SECRET}"' not in told.stdout
+
+
 @pytest.mark.only("sqlite")
 def test_settings_come_from_the_nearest_file_and_paths_are_relative_to_it(perdure, tmp_path, monkeypatch):
     key = new_key()

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perdure.cli.exits import Exit, exit_for
+from perdure.config import setting
 from perdure.errors import PerdureError
+from perdure.model.redaction import Redaction
+from perdure.shown import redacting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +74,8 @@ class Perdure(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Execute the command and end with its exit code."""
         try:
-            ctx.exit(int(super().invoke(ctx) or Exit.OK))
+            with redacting(Redaction(setting("redact") or ())):
+                ctx.exit(int(super().invoke(ctx) or Exit.OK))
         except click.exceptions.Exit:
             raise
         except click.ClickException as error:

@@ -15,7 +15,7 @@ from perdure.cli.loading import load, load_engine
 from perdure.cli.main import say
 from perdure.cli.options import debug_option, namespace, store_option
 from perdure.cli.words import count
-from perdure.config import SETTINGS, default_store
+from perdure.config import SETTINGS, default_store, setting
 from perdure.engine import Engine
 from perdure.store.open import store_name
 
@@ -46,7 +46,8 @@ def _else(name: str) -> str:
 @click.option(
     "--metrics",
     metavar="[HOST:]PORT",
-    help="Answer Prometheus's scrapes there; without a host, on the loopback interface only.",
+    envvar="PERDURE_METRICS",
+    help="Answer Prometheus's scrapes there; without a host, on the loopback interface only.  [env: PERDURE_METRICS]",
 )
 @click.option("--tools", metavar="MODULE:FACTORY", help="What steps find as ctx.tools: an object, or what makes it.")
 @store_option
@@ -86,8 +87,8 @@ def worker(  # noqa: PLR0913 - its options
         what = f"{_names(workflows)} from {store_name(target)}"
     else:
         what = targets[0]
-    if metrics is not None:
-        engine.expose(metrics)
+    if (address := setting("metrics", metrics)) is not None:
+        engine.expose(address)
     handler = _log_to_stderr()
     try:
         left = asyncio.run(engine.serve(drain, grace, ready=lambda: _started(what, engine.metrics_at)))
