@@ -300,7 +300,7 @@ def _unwrap(masters: Sequence[MasterKey], stored: StoredKey) -> bytes:
         raise CodecMissing(
             f"the data key {stored.key_id.hex()} is wrapped by the master key {stored.master}, which is not given",
             codec=NAME,
-            advice="give all master keys that are in use, the newest first; an old one is, until `perdure rotate-keys` has run",
+            advice="give all master keys in use, the newest first; an old one is, until `perdure rotate-keys` has run",
         )
     try:
         return master.unwrap(stored.wrapped, stored.key_id)
