@@ -22,7 +22,7 @@ from perdure.model.schedules import OUTCOMES, decode_policy, names, numbers, sta
 from perdure.shown import failure, instant, redacting, redaction, value
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from perdure.diagnosis import Cause, Explanation, Finding, Holder
     from perdure.diagnosis.doctor import Report
@@ -217,6 +217,7 @@ def run(
     holder: dict[str, Any] | None = None,
     view: RunView | None = None,
     codeless: bool | None = None,
+    forks: Iterable[RunRow] = (),
 ) -> dict[str, Any]:
     """Return all that is known of a run but its log itself.
 
@@ -226,6 +227,7 @@ def run(
         holder: the worker that executes it, as ``worker`` returns it.
         view: the fold of the log, if it is there already.
         codeless: as for ``row``.
+        forks: the runs that were forked from it.
     """
     view = fold(events) if view is None else view
     code = payloads.fields(view.input.args) if view.input is not None else {}
@@ -250,6 +252,7 @@ def run(
         "children": [child(one) for one in view.children.values()],
         "patches": view.patches,
         "forked_from": None if view.forked_from is None else lineage(view.forked_from),
+        "forks": [one.run_id for one in forks],
         "streams": view.streams,
         "steps": [step(one) for one in view.steps.values()],
         "worker": holder,

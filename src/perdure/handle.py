@@ -12,7 +12,7 @@ from perdure.model.durations import to_datetime
 from perdure.model.payloads import stream_args
 from perdure.model.records import Kind
 from perdure.operations import joining, signalling
-from perdure.operations.forking import fork
+from perdure.operations.forking import fork, forks_of
 from perdure.runtime.reports import named
 from perdure.signals import cancellation, message
 from perdure.streams import Emitted
@@ -254,6 +254,16 @@ class Handle(Generic[R]):
         forked = (await fork(home.operations, self.run_id, from_step, new_id=run_id, keep_keys=keep_keys)).row
         home.waiting.poke()
         return Handle(forked.run_id, self._workflow, home, forked.run_key)
+
+    async def forks(self) -> list[Handle[R]]:
+        """Return the runs that were forked from this one, the newest first; of more than a thousand, those.
+
+        Raises:
+            RunNotFound: no such run.
+        """
+        home = self._home
+        found = await forks_of(home.operations, await home.operations.row(self.run_id))
+        return [Handle(row.run_id, self._workflow, home, row.run_key) for row in found]
 
     async def events(self, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Event]:
         """Iterate over the run's event log.

@@ -264,6 +264,10 @@ class Handle(Generic[R]):
         forked = self._handle.fork(from_step, run_id=run_id, keep_keys=keep_keys)
         return Handle(self._portal.call(forked), self._portal)
 
+    def forks(self) -> list[Handle[R]]:
+        """Return the runs that were forked from this one; see ``perdure.Handle.forks``."""
+        return [Handle(one, self._portal) for one in self._portal.call(self._handle.forks())]
+
     def events(self, *, follow: bool = False, after: int = 0) -> Iterator[Event]:
         """Iterate over the run's event log; see ``perdure.Handle.events``."""
         return self._portal.iterate(self._handle.events(follow=follow, after=after))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -39,7 +40,9 @@ def test_a_run_is_forked_from_a_step(perdure, log, effects, tmp_path):
     assert "forked from  order-1, before check#1 (event 4)" in perdure("show", "again").stdout
     shown = json.loads(perdure("show", "again", "--json").stdout)
     assert shown["forked_from"] == {"run_id": "order-1", "step": "check#1", "seq": 3, "keep_keys": False}
-    assert json.loads(perdure("show", "order-1", "--json").stdout)["forked_from"] is None
+    origin = json.loads(perdure("show", "order-1", "--json").stdout)
+    assert (origin["forked_from"], origin["forks"]) == (None, ["again"])
+    assert re.search(r"^  forks +again$", perdure("show", "order-1").stdout, flags=re.MULTILINE)
     assert perdure("verify").exit_code == 0
     assert perdure(*order()[:-1], "again").exit_code == 0
     assert effects() == [f"{what} order-1" for what in ("charge", "check", "pack", "check", "pack")]

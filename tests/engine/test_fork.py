@@ -418,3 +418,18 @@ def test_the_blocking_engine_forks(path, desk):
         fork = engine.get("r", three).fork("work#3", run_id="f", keep_keys=True)
         assert (fork.run_id, fork.result()) == ("f", ["first", "second", "third"])
         assert engine.runs().fork("work#3").done == 2
+
+
+@in_loop
+async def test_a_run_knows_its_forks(path, desk):
+    async with engine_at(path, three, desk=desk) as engine:
+        handle = await engine.enqueue(three, run_id="r", tags={"kind": "three"})
+        await handle.result()
+        assert await handle.forks() == []
+        forks = [await handle.fork("work#2", run_id=f"f{number}") for number in (1, 2)]
+        assert sorted(fork.run_id for fork in await handle.forks()) == ["f1", "f2"]
+        (of_f1,) = [fork for fork in await handle.forks() if fork.run_id == "f1"]
+        assert await of_f1.result() == await forks[0].result()
+        assert await forks[0].forks() == []
+        with pytest.raises(DefinitionError, match="has no = in it"):
+            await engine.enqueue(three, tags={"=origin": "1"})

@@ -18,6 +18,7 @@ from perdure.model import payloads
 from perdure.model.history import fold
 from perdure.model.records import Kind, Status
 from perdure.operations import codeless
+from perdure.operations.forking import list_forks
 from perdure.operations.holding import live_workers
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ COLUMNS = (
 )
 
 
+FORKS = 20
+"""Forks of a run that are named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """All that is shown of a run."""
@@ -49,6 +54,8 @@ class Seen:
     workers: dict[int, WorkerRow]
     now: int
     is_codeless: bool
+    forks: list[RunRow]
+    """Runs that were forked from it."""
 
     @property
     def holder(self) -> WorkerRow | None:
@@ -91,7 +98,9 @@ def show(run: str, *, store: str | None, as_json: bool) -> Exit:
     if as_json:
         holder = seen.holder
         told = None if holder is None else describe.worker(holder, alive=True)
-        told_run = describe.run(seen.row, seen.events, view=seen.view, holder=told, codeless=seen.is_codeless)
+        told_run = describe.run(
+            seen.row, seen.events, view=seen.view, holder=told, codeless=seen.is_codeless, forks=seen.forks
+        )
         print_json({**told_run, "notes": list(notes(seen))})
     else:
         show_run(screen(), seen)
@@ -103,7 +112,7 @@ def look(store: Store, run_id: str) -> Seen:
     row = find_run(store, run_id)
     events = read_log(store, row)
     is_codeless = row.run_key in codeless(store, [row])
-    return Seen(row, events, fold(events), live_workers(store), store.now(), is_codeless)
+    return Seen(row, events, fold(events), live_workers(store), store.now(), is_codeless, list_forks(store, row, FORKS))
 
 
 def show_run(out: Screen, seen: Seen) -> None:
@@ -140,10 +149,7 @@ def _fields(seen: Seen) -> Iterator[tuple[str, Cell]]:
     elif view.cancel_reason:
         yield "cancelled", view.cancel_reason
     yield from _undo(seen)
-    forked = view.forked_from
-    if forked is not None:
-        keys = ", whose idempotency keys it keeps" if forked.keys is not None else ""
-        yield "forked from", f"{forked.run_id}, before {forked.step} (event {forked.seq + 1}){keys}"
+    yield from _kin(seen)
     yield "created", f"{day_and_time(view.created_at)} ({ago(view.created_at, now)})"
     if view.ended_at is not None:
         yield "ended", f"{day_and_time(view.ended_at)} ({ago(view.ended_at, now)})"
@@ -155,6 +161,15 @@ def _fields(seen: Seen) -> Iterator[tuple[str, Cell]]:
         yield "stream", f"{name}: {count(number, 'value')}"
     yield from _claims(seen)
     yield from _waits(seen)
+
+
+def _kin(seen: Seen) -> Iterator[tuple[str, Cell]]:
+    forked = seen.view.forked_from
+    if forked is not None:
+        keys = ", whose idempotency keys it keeps" if forked.keys is not None else ""
+        yield "forked from", f"{forked.run_id}, before {forked.step} (event {forked.seq + 1}){keys}"
+    if seen.forks:
+        yield "forks", ", ".join(one.run_id for one in seen.forks) + (", …" if len(seen.forks) == FORKS else "")
 
 
 def _undo(seen: Seen) -> Iterator[tuple[str, Cell]]:

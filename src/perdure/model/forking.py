@@ -27,6 +27,11 @@ _OWN = frozenset({"run_id", "delay_until", "forked"})
 """What a fork does not have from its origin, of the arguments of ``run_created``."""
 
 
+ORIGIN_TAG = "=origin"
+"""Tag of a fork, with the key of the run it was forked from, by which a run's forks are found. Shown to nobody; no tag
+of a user's has such a name."""
+
+
 class Lineage(NamedTuple):
     """Where a run was forked from.
 
@@ -132,4 +137,4 @@ class Steps:
         return next((key for key in self.first if step_name(key) == step), None)
 
 
-__all__ = ["Fork", "Lineage", "Steps", "lineage", "origin", "uids"]
+__all__ = ["ORIGIN_TAG", "Fork", "Lineage", "Steps", "lineage", "origin", "uids"]

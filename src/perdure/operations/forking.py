@@ -11,14 +11,28 @@ from perdure.model import forking, ids
 from perdure.model.forking import Fork, Lineage, Steps
 from perdure.model.purging import refused
 from perdure.runtime import points
-from perdure.store.protocol import PAGE
+from perdure.store.protocol import PAGE, Filter
 
 if TYPE_CHECKING:
     from perdure.model.records import Created, Event, RunRow
     from perdure.operations.verbs import Operations
+    from perdure.store.protocol import Store
 
+MOST = 1000
+"""Forks of a run that are listed."""
 _SHOWN = 20
 """Keys named in an error."""
+
+
+async def forks_of(operations: Operations, row: RunRow) -> list[RunRow]:
+    """Return the runs that were forked from one, the newest first: up to ``MOST`` of them."""
+    return await operations.call(lambda: list_forks(operations.store, row))
+
+
+def list_forks(store: Store, row: RunRow, limit: int = MOST) -> list[RunRow]:
+    """As ``forks_of``, by whoever may wait for the store."""
+    tags = ((forking.ORIGIN_TAG, str(row.run_key)),)
+    return store.list_runs(Filter(namespace=row.namespace, tags=tags, limit=limit))
 
 
 async def fork(

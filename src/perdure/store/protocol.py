@@ -359,9 +359,10 @@ class Store(Protocol):
     def fork_run(self, fork: Fork, /) -> Created:
         """Make a claimable run of the beginning of another one's log, or find the run that has the fork's id.
 
-        The fork is of the origin's namespace, route, priority, partition, meta and tags, and refers to the artifacts of
-        what is copied. The copied part of the origin's log is checked (``IntegrityError``); its chain is made anew, and
-        ``run_forked`` ends it. The caller compares the lineage of what was found.
+        ``list_runs`` finds it by the tag ``ORIGIN_TAG``. The fork is of the origin's namespace, route,
+        priority, partition, meta and tags, and refers to the artifacts of what is copied. The copied part of
+        the origin's log is checked (``IntegrityError``); its chain is made anew, and ``run_forked`` ends it.
+        The caller compares the lineage of what was found.
         """
         ...
 

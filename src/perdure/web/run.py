@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perdure import describe, diagnosis
 from perdure.operations import codeless
+from perdure.operations.forking import list_forks
 from perdure.operations.holding import live_workers
 from perdure.store.protocol import Filter
 from perdure.web import gantt
@@ -30,6 +31,7 @@ STEPS: Final = 100
 EVENTS: Final = 100
 """Events that are shown, the latest."""
 CHILDREN: Final = 100
+FORKS: Final = 20
 """Children that are shown, the latest."""
 
 
@@ -50,6 +52,7 @@ def run_page(logs: Logs) -> Page:
                 view=view,
                 holder=None if holder is None else describe.worker(holder, alive=True),
                 codeless=row.run_key in codeless(store, [row]),
+                forks=list_forks(store, row, FORKS),
             )
             found: dict[str, Any] = {
                 "now": describe.instant(store.now()),

@@ -137,6 +137,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             ),
             "patches": _list(_TEXT),
             "forked_from": _or_null({"type": "object"}),
+            "forks": {"type": "array", "items": {"type": "string"}},
             "streams": _NUMBERS,
             "steps": _list(ref("Step")),
             "worker": _or_null({"type": "object"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from perdure.model.forking import ORIGIN_TAG
 from perdure.model.records import Created, Status
 from perdure.store.copying import Copy, no_origin, taken
 from perdure.store.creating import PRIORITY_WEIGHT
@@ -35,7 +36,7 @@ def fork_run(session: Session, fork: Fork) -> Created:
         return Created(found, found.uid == fork.uid)
     key = made[0][0]
     end = Copy(fork, key, origin.uid).copy(partial(read_events, session), partial(_append, session, key))
-    tag(session, [(key, origin.meta)])
+    tag(session, [(key, origin.meta)], {ORIGIN_TAG: str(fork.origin_key)})
     session.change("complete_fork", key, end.epoch, end.seq, end.hash, end.at, PRIORITY_WEIGHT)
     return Created(get_runs(session, [key])[key], is_new=True)
 

@@ -31,6 +31,24 @@ def _order(bench: Bench, run_key: int, seq: int, run_id: str = "fork", **changes
 
 
 @case
+def the_forks_of_a_run_are_found_by_it(bench: Bench) -> None:
+    """And are not those of their forks, nor shown with a tag that nobody has given them."""
+    held = bench.hold(meta=note(tags={"customer": "42"}))
+    held.commit(held.steps(5))
+
+    def forks(run_key: int) -> list[str]:
+        return [row.run_id for row in bench.store.list_runs(Filter(tags=((forking.ORIGIN_TAG, str(run_key)),)))]
+
+    assert forks(held.key) == []
+    first = bench.store.fork_run(_order(bench, held.key, 4, "first")).row
+    bench.store.fork_run(_order(bench, held.key, 3, "second"))
+    bench.store.fork_run(_order(bench, first.run_key, 2, "of the first"))
+    assert sorted(forks(held.key)) == ["first", "second"]
+    assert forks(first.run_key) == ["of the first"]
+    assert bench.row(first.run_key).meta == bench.row(held.key).meta
+
+
+@case
 def a_fork_begins_with_what_its_origin_recorded(bench: Bench) -> None:
     held = bench.hold(meta=note(tags={"customer": "42"}), priority=7, partition="p", namespace="n", version="2")
     held.commit(held.steps(5))
