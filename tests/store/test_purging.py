@@ -243,9 +243,9 @@ def test_a_crowd_that_purges_what_others_work_with_waits_in_no_circle_and_loses_
     for _, run_id in crowd.made:
         for name in (run_id, run_id.removesuffix("/c")):
             assert (store.get_run(name) is None) is (store.get_tombstone(name) is not None), name
-    after, seen = None, 0
-    while rows := store.list_runs(Filter(after=after)):
-        after, seen = rows[-1].run_key, seen + len(rows)
+    where, seen = Filter(), 0
+    while rows := store.list_runs(where):
+        where, seen = replace(where, after=where.place(rows[-1])), seen + len(rows)
         assert [verify_run(store, row).damage for row in rows] == [[] for _ in rows]
     assert seen > 0
     if database == "postgres":
