@@ -70,7 +70,7 @@ fix: $(DEV) ## Format the code and apply the safe fixes
 
 .PHONY: docs
 docs: $(DEV) ## Build the documentation as a site, into build/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "build/site/index.html; with search: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1"
 
 .PHONY: bench
