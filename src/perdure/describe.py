@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 
     from perdure.diagnosis import Cause, Explanation, Finding, Holder
     from perdure.diagnosis.doctor import Report
-    from perdure.model.condition import Condition, Worker
+    from perdure.model.condition import Backlog, Condition, Worker
     from perdure.model.counting import Counts, Traffic
     from perdure.model.forking import Lineage
     from perdure.model.history import ChildView, RunView, StepView
     from perdure.model.queues import QueueUsage
     from perdure.model.records import RunRow, WorkerRow
     from perdure.model.schedules import Occurrence, ScheduleRow
+    from perdure.model.standing import Sign
     from perdure.model.timeline import Span, Timeline
+    from perdure.store.protocol import Route
 
 _VALUES = frozenset(
     {Kind.RUN_CREATED, Kind.STEP_COMPLETED, Kind.RUN_COMPLETED, Kind.SIGNAL_RECEIVED, Kind.PROGRESS, Kind.EMITTED}
@@ -210,6 +212,47 @@ def worker(found: WorkerRow, *, alive: bool) -> dict[str, Any]:
     }
 
 
+def serving(
+    found: WorkerRow, sign: Sign | None, now: int, routes: Sequence[Route], held: Sequence[RunRow], holds: int
+) -> dict[str, Any]:
+    """Return a worker with what shows that it lives, what it serves, and how many runs it holds, some of them named."""
+    return {
+        **worker(found, alive=sign is not None and sign.life(now) == "alive"),
+        "build": found.build,
+        "life": "gone" if sign is None else sign.life(now),
+        "lock": "free" if sign is None else sign.lock,
+        "leased_until": None if sign is None else instant(sign.leased_until),
+        "beats": found.beat,
+        "stopped": found.stopped,
+        "serves": [asdict(one) for one in routes],
+        "holds": holds,
+        "runs": [row(one) for one in held],
+    }
+
+
+def backlog(found: Backlog) -> dict[str, Any]:
+    """Return runs of one route that could go on now."""
+    return {**found._asdict(), "since": instant(found.since)}
+
+
+def tally(done: int, unchanged: int, failures: Mapping[str, Exception], *, more: bool) -> dict[str, Any]:
+    """Return what became of many runs; ``more``: whether there are others that were not come to."""
+    return {
+        "done": done,
+        "unchanged": unchanged,
+        "failures": [{"run_id": run_id, **_fault(error)} for run_id, error in failures.items()],
+        "more": more,
+    }
+
+
+def _fault(error: Exception) -> dict[str, str]:
+    """Return an error; where anything is left out, no more of it than holds no values."""
+    if not isinstance(error, PerdureError):
+        return {"code": "internal", "message": type(error).__name__, "advice": ""}
+    told = error.headline if redaction() else error.message
+    return {"code": error.code, "message": told, "advice": error.advice}
+
+
 def run(
     run: RunRow,
     events: Sequence[Event],
@@ -348,7 +391,7 @@ def schedule(found: ScheduleRow) -> dict[str, Any]:
         "catch_up": policy.catch_up / 1e6,
         "jitter": policy.jitter / 1e6,
         "priority": policy.priority,
-        "tags": policy.tags or {},
+        "tags": redaction().shown(policy.tags or {}, "tags"),
         "input": value(found.payload, found.codec, "input"),
         "revision": found.revision,
         "created_at": instant(found.created_at),
@@ -510,32 +553,7 @@ def is_open(status: Status) -> bool:
 
 
 __all__ = [
-    "cause",
-    "child",
-    "claim",
-    "counts",
-    "event",
-    "explanation",
-    "failure",
-    "finding",
-    "holder",
-    "instant",
-    "is_open",
-    "lineage",
-    "occurrence",
-    "redacting",
-    "refusal",
-    "refusals",
-    "report",
-    "row",
-    "run",
-    "schedule",
-    "span",
-    "step",
-    "tallies",
-    "timeline",
-    "traffic",
-    "undo",
-    "value",
-    "worker",
-]
+    "backlog", "cause", "child", "claim", "counts", "event", "explanation", "failure", "finding", "holder",
+    "instant", "is_open", "lineage", "occurrence", "redacting", "refusal", "refusals", "report", "row", "run",
+    "schedule", "serving", "span", "step", "tallies", "tally", "timeline", "traffic", "undo", "value", "worker",
+]  # fmt: skip

@@ -4,15 +4,19 @@ import asyncio
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from html import unescape
 
 import httpx
 import pytest
 
-from perdure import Engine
+from perdure import Engine, Queue, Rate
 from perdure.store.open import open_store
 from perdure.web import dashboard
 from tests.web import shop
+
+CSRF = {"headers": {"x-csrf-token": "c" * 32, "cookie": f"perdure_csrf={'c' * 32}"}}
+"""What a program sends that has no bearer token."""
 
 
 @pytest.fixture
@@ -48,9 +52,11 @@ def apart(coroutine):
 
 async def fill(path):
     """Run workflows of all kinds."""
-    engine = Engine(path, workflows=shop.WORKFLOWS)
+    engine = Engine(path, workflows=shop.WORKFLOWS, queues=[Queue(shop.EVIL_NAME, concurrency=2, rate=Rate(9, "1m"))])
     order = shop.Order()
     async with engine:
+        for key in ("yearly", f"../{shop.EVIL}"):
+            await engine.schedule(shop.nap, order, every="300d", key=key, tags={"note": shop.EVIL[:60]})
         for one, name in ((shop.sell, "sold"), (shop.fail, "failed"), (shop.family, "parent")):
             handle = await engine.enqueue(one, order, run_id=name, tags={"note": shop.EVIL[:60], "region": "eu"})
             try:
@@ -94,6 +100,14 @@ class Browser:
         answer = await self.get(f"/api{at}", **options)
         assert answer.status_code == status, (at, answer.status_code, answer.text[-2000:])
         return answer.json()
+
+
+@asynccontextmanager
+async def beside(store, **options):
+    """Another dashboard of a store, in a client."""
+    app = dashboard(store, **options)
+    async with app.router.lifespan_context(app):
+        yield Browser(app)
 
 
 @pytest.fixture

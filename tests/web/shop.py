@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from datetime import timedelta
+from datetime import date, timedelta
+from enum import Enum
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -12,6 +13,9 @@ from pydantic import BaseModel, Field
 from perdure import INJECTED, Engine, Retry, Signal, StepContext, parallel, sleep, step, workflow
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'`{{7*7}}</pre></textarea>&amp;"""
+
+EVIL_NAME = """<img src=x onerror=alert(4)>"'`{{7*7}}&amp;"""
+"""The same where a name may not have all of that."""
 
 
 class Card(BaseModel):
@@ -33,6 +37,30 @@ class Decision(BaseModel):
 
 decision = Signal[Decision]("decision")
 approved = Signal[bool]("approved")
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Address(BaseModel):
+    street: str
+    number: int = Field(gt=0)
+
+
+class Everything(BaseModel):
+    """An input with a field of each kind."""
+
+    name: str
+    count: int = Field(description="How many")
+    ratio: float | None
+    urgent: bool = False
+    colour: Colour = Colour.BLUE
+    at: date
+    address: Address
+    lines: list[str]
+    note: str = "none"
 
 
 class Rejected(Exception):
@@ -102,6 +130,11 @@ async def two(name: str) -> list[str]:
     return list(await parallel(ship(f"{name} a"), wait_for_gate(name)))
 
 
+@workflow(name=EVIL_NAME)
+async def evil(order: Order) -> None:
+    """Called as nobody would."""
+
+
 WORKFLOWS = [sell, fail, ask, nap, family, two]
 engine = Engine(workflows=WORKFLOWS)
 
@@ -110,6 +143,12 @@ engine = Engine(workflows=WORKFLOWS)
 async def many(number: int) -> None:
     for n in range(number):
         await ship(str(n))
+
+
+@workflow
+async def everything(value: Everything) -> Everything:
+    """Give back what it is given."""
+    return value
 
 
 @workflow

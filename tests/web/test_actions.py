@@ -12,9 +12,7 @@ from perdure.model import payloads
 from perdure.model.records import InboxKind, Kind
 from perdure.store.open import open_store
 from tests.web import shop
-from tests.web.conftest import shown
-
-CSRF = {"headers": {"x-csrf-token": "c" * 32, "cookie": f"perdure_csrf={'c' * 32}"}}
+from tests.web.conftest import CSRF, shown
 
 
 def row_of(store, run_id):

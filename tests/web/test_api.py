@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from perdure import Engine
 from perdure.web import dashboard
+from tests.web import shop
 
 pytestmark = pytest.mark.only("sqlite")
 TOKEN = "a token nobody guesses"  # noqa: S105 - nobody has it
@@ -21,19 +23,23 @@ FEW = settings(max_examples=6, database=None, suppress_health_check=list(HealthC
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
 def test_it_answers_as_its_description_says(mode, filled):
     schema = schemathesis.openapi.from_asgi(
-        "/api/openapi.json", dashboard(filled, token=TOKEN, hosts=["testserver"]), headers=HEADERS
+        "/api/openapi.json",
+        dashboard(Engine(filled, workflows=shop.WORKFLOWS), token=TOKEN, hosts=["testserver"]),
+        headers=HEADERS,
     )
     ids = cycle(["sold", None, "failed", None, "asks", "parent"])
     seen = set()
     for found in schema.get_all_operations():
         operation = found.ok()
+        if mode is GenerationMode.NEGATIVE and not (list(operation.iter_parameters()) or operation.body):
+            continue  # it is asked for nothing that could be wrong
 
         @FEW
         @given(case=operation.as_strategy(generation_mode=mode))
         def check(case):
             known = next(ids)
             if known is not None and case.path_parameters and mode is GenerationMode.POSITIVE:
-                case.path_parameters["run_id"] = known
+                case.path_parameters = {"run_id": known} if "run_id" in case.path_parameters else {"key": "yearly"}
             response = case.call(headers=HEADERS)
             case.validate_response(response, headers=HEADERS, excluded_checks=[positive_data_acceptance])
             seen.add((case.operation.label, response.status_code))
@@ -47,5 +53,5 @@ def test_it_answers_as_its_description_says(mode, filled):
 
 def test_the_description_is_of_every_route(filled):
     app = dashboard(filled)
-    told = {path.replace("{run_id}", "{run_id:path}") for path in app.state.description["paths"]}
+    told = {path.replace("}", ":path}") for path in app.state.description["paths"]}
     assert {route.path for route in app.routes if route.path.startswith("/api/")} - told == {"/api/openapi.json"}

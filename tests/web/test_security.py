@@ -9,15 +9,19 @@ from urllib.parse import quote
 
 import pytest
 
+from perdure import Engine
 from perdure.errors import DefinitionError
 from perdure.store.open import open_store
+from perdure.store.protocol import Filter
 from perdure.web import Visitor, assets, dashboard
 from perdure.web.guarding import LARGEST_BODY
 from perdure.web.serving import listen
+from tests.web import shop
 from tests.web.conftest import Browser
-from tests.web.shop import EVIL
+from tests.web.shop import EVIL, EVIL_NAME
 
 TOKEN = "a token nobody guesses"  # noqa: S105 - nobody has it
+VERBS = ("cancel", "pause", "resume", "fork", "signal")
 RUNS = ["sold", "failed", "asks", "naps", "parent"]
 pytestmark = pytest.mark.only("sqlite")
 
@@ -49,8 +53,14 @@ def test_nothing_that_runs_hold_is_markup(filled, browse):
 
     async def act(browser):
         places = ["/runs", *(f"/runs/{one}" for one in RUNS), *(f"/log/{one}" for one in RUNS)]
-        places += [f"/{verb}/asks" for verb in ("cancel", "pause", "resume", "fork", "signal")]
+        places += [f"/{verb}/asks" for verb in VERBS]
         places += [f"/runs/{quote(evil, safe='')}", f"/cancel/{quote(evil, safe='')}"]
+        places += ["/queues", "/schedules", "/workers", "/trouble", "/start", f"/start?workflow={quote(EVIL_NAME)}"]
+        places += [
+            f"/{at}/{quote(f'../{EVIL}', safe='')}" for at in ("schedules", "trigger-schedule", "remove-schedule")
+        ]
+        places += [f"/many/{verb}?error={quote(EVIL_NAME.split()[0])}&id_prefix={quote(EVIL)}" for verb in VERBS]
+        places += [f"/many/cancel?tag={quote('note=' + EVIL.split()[0])}", "/many/fork?workflow=sell"]
         places += ["/runs?" + f"workflow={quote(EVIL)}", f"/signal/asks?signal={quote(EVIL)}"]
         pages = [await browser.page(one) for one in places]
         pages.append(await browser.page(f"/runs/{quote(EVIL, safe='')}", 404))
@@ -58,7 +68,7 @@ def test_nothing_that_runs_hold_is_markup(filled, browse):
         pages.append(await browser.page(f"/runs?after={quote(EVIL)}", 422))
         return pages
 
-    pages = browse(filled, act)
+    pages = browse(Engine(filled, workflows=[*shop.WORKFLOWS, shop.evil]), act)
     assert sum("alert(1)" in page for page in pages) > len(RUNS)
     for page in pages:
         tags = Tags(page).found
@@ -154,6 +164,56 @@ async def change(browser, **headers):
     text = await browser.page("/cancel/asks")
     (token,) = set(re.findall(r'name="csrf" value="([^"]+)"', text))
     return await browser.client.post("/cancel/asks", data={"csrf": token}, headers=headers)
+
+
+def changes_of(app):
+    """Where anything is changed, and how."""
+    verbs = [route.path for route in app.routes if getattr(route, "methods", None) == {"POST"}]
+    assert len(verbs) > 30
+    return [one.replace("{run_id:path}", "asks").replace("{key:path}", "yearly") for one in verbs]
+
+
+def test_every_change_there_is_needs_proof_and_leave(filled, browse):
+    def before(store):
+        with open_store(store, create=False) as opened:
+            rows = [(one.run_id, one.status, one.epoch, one.inbox) for one in opened.list_runs(Filter())]
+            return rows, opened.list_queues(), opened.list_schedules()
+
+    async def refuse(browser):
+        for at in changes_of(browser.app):
+            if at not in {"/logout", "/theme"}:
+                full = {"queue": "", "workflow": "nap", "signal": "x", "from_step": "charge#1", "input": {}}
+                answers = [await browser.client.post(at, data=full), await browser.client.post(at, json=full)]
+                assert [one.status_code for one in answers] == [403, 403], at
+                assert "csrf" in answers[0].text, at
+
+    async def only_look(browser):
+        token = "t" * 32
+        proof = {"headers": {"x-csrf-token": token, "cookie": f"perdure_csrf={token}"}}
+        for at in changes_of(browser.app):
+            if at not in {"/logout", "/theme"}:
+                answer = await browser.client.post(at, json={}, **proof)
+                assert answer.status_code == 403, at
+                assert "read_only" in answer.text or "only shows" in answer.text or "only look" in answer.text, at
+        for at in (
+            "/queues",
+            "/schedules/yearly",
+            "/remove-schedule/yearly",
+            "/many/cancel?workflow=nap",
+            "/start?workflow=nap",
+        ):
+            page = await browser.page(at)
+            buttons = [
+                attrs for tag, attrs in Tags(page).found if tag == "button" and "button" in attrs.get("class", "")
+            ]
+            assert all("disabled" in one for one in buttons), at
+
+    there = before(filled)
+    engine = Engine(filled, workflows=shop.WORKFLOWS)
+    browse(engine, refuse)
+    browse(engine, only_look, read_only=True)
+    browse(engine, only_look, auth=lambda _: Visitor("Eve", read_only=True))
+    assert before(filled) == there
 
 
 def test_changes_are_asked_for_by_its_own_pages_alone(filled, browse):

@@ -43,9 +43,15 @@ def _named(ctx: click.Context, _param: click.Parameter, value: str | None) -> No
 
 def namespace() -> str:
     """Return the namespace that the command is for."""
+    named = named_namespace()
+    return default_namespace() if named is None else named
+
+
+def named_namespace() -> str | None:
+    """Return the namespace that the command was given; None: it was given none."""
     ctx = click.get_current_context(silent=True)
     named: str | None = None if ctx is None else ctx.meta.get(_NAMESPACE)
-    return default_namespace() if named is None else named
+    return named
 
 
 def database_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ import click
 from perdure.cli.exits import Exit
 from perdure.cli.loading import load_engine
 from perdure.cli.main import say
-from perdure.cli.options import debug_option, namespace, store_option
+from perdure.cli.options import debug_option, named_namespace, store_option
 from perdure.errors import DefinitionError
 
 PORT = 8321
@@ -56,24 +56,29 @@ def ui(  # noqa: PLR0913 - the options of the command
     opens: bool,
     store: str | None,
 ) -> Exit:
-    """Show what runs do, and let them be cancelled, resumed, forked and signalled, in a browser.
+    """Show what runs do, and let them be started, cancelled, resumed, forked and signalled, in a browser.
 
-    It executes no workflows. Modules (or an engine) that are named are imported, so that signals have forms. Ends with
-    Ctrl-C.
+    It executes no workflows. Modules (or an engine) that are named are imported, so that their workflows can be started
+    and sent signals by form. All namespaces are shown, unless --namespace names one. Ends with Ctrl-C.
     """
     if find_spec("starlette") is None or find_spec("jinja2") is None or find_spec("uvicorn") is None:
         raise DefinitionError("the dashboard is not installed", advice="pip install 'perdure[web]'")
     from perdure.web import dashboard
     from perdure.web.serving import listen, serve
 
-    engine = load_engine(app)[0] if app else None
+    engine, workflows = load_engine(app) if app else (None, [])
+    if engine is not None and store is not None:
+        # What is shown is another store than the engine's, by the same code and codecs.
+        workflows = list(engine._definitions.values())  # noqa: SLF001 - it executes nothing
     application = dashboard(
-        store if engine is None or store is not None else engine,
-        namespace=namespace(),
+        engine if store is None else store,
+        namespace=named_namespace(),
         token=token,
         hosts=hosts,
         read_only=read_only,
         redact=redact,
+        codecs=None if engine is None else engine._codecs,  # noqa: SLF001 - as above
+        workflows=workflows,
     )
     listening = listen(host, port, knows_who_asks=token is not None)
     shown = f"[{host}]" if ":" in host else host

@@ -25,11 +25,13 @@ class Tally:
         done: how many it was done to.
         unchanged: how many it was not done to, as they were there already, or have got on since they were listed.
         failures: by run id, why it could not be done.
+        more: whether there are others of the kind that were not come to, as only so many were to be.
     """
 
     done: int = 0
     unchanged: int = 0
     failures: dict[str, Exception] = field(default_factory=dict)
+    more: bool = False
 
 
 async def do_to(rows: Sequence[RunRow], act: Callable[[RunRow], Awaitable[bool]], tally: Tally) -> None:

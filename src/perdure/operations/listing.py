@@ -45,11 +45,14 @@ class Runs:
         *,
         codeless: bool | None = None,
         changed: Callable[[], object] | None = None,
+        most: int | None = None,
     ) -> None:
         self._operations = operations
         self._codeless = codeless
         self._where = where
         self._changed = changed
+        self._most = most
+        """How many of them anything is done to; None: all."""
 
     async def __aiter__(self) -> AsyncIterator[RunRow]:
         after: Place | None = None
@@ -154,7 +157,7 @@ class Runs:
 
         return await self._all(CANCELLABLE, act)
 
-    async def resume(self, *, accept_drift: bool = False) -> Tally:
+    async def resume(self, *, accept_drift: bool = False, reason: str = "") -> Tally:
         """Let those go on that have failed, were cancelled, or are blocked or paused; see ``Handle.resume``.
 
         Raises:
@@ -163,7 +166,7 @@ class Runs:
         operations = self._operations
 
         async def act(row: RunRow) -> bool:
-            await operations.resume(row.run_id, accept_drift=accept_drift)
+            await operations.resume(row.run_id, accept_drift=accept_drift, reason=reason)
             return True
 
         return await self._all(RESUMABLE, act)
@@ -199,13 +202,17 @@ class Runs:
         status = None if given == frozenset(Status) else tuple(sorted(given))
         tally = Tally()
         after: Place | None = None
+        left = self._most
         while True:
             rows, after = await self._page(status, after, 100)
+            if left is not None and len(rows) > left:
+                rows, after, tally.more = rows[:left], None, True
             await do_to(rows, act, tally)
             if self._changed is not None:
                 self._changed()
             if after is None:
                 return tally
+            left = None if left is None else left - len(rows)
 
     async def _page(
         self, status: tuple[Status, ...] | None, after: Place | None, limit: int

@@ -223,6 +223,10 @@ class Store(Protocol):
         """Return the routes that living workers serve; a run of any other has code nowhere, and is left alone."""
         ...
 
+    def serving(self) -> dict[int, list[Route]]:
+        """Return by its key which routes each worker serves that neither has stopped nor is about to, dead or alive."""
+        ...
+
     def dead_workers(self, observer: int, *, grace: int) -> list[int]:
         """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
         ...

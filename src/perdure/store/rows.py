@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perdure.model.records import Event, InboxRow, RunRow, Status, WorkerRow
+from perdure.store.protocol import Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,3 +33,11 @@ def inbox_row(row: Row) -> InboxRow:
 def worker_row(row: Row) -> WorkerRow:
     """A row of ``list_workers``."""
     return WorkerRow(*row[:12], row[12] == 1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def by_worker(rows: Iterable[Row]) -> dict[int, list[Route]]:
+    """Rows of ``served``: the routes that each worker serves."""
+    found: dict[int, list[Route]] = {}
+    for key, namespace, queue, workflow, version in rows:
+        found.setdefault(key, []).append(Route(workflow, version, queue, namespace))
+    return found

@@ -319,6 +319,16 @@ DASHBOARD_DONE = _line(
     "dashboard.done", INFO, "web", "run %(run_id)s: %(done)s, from the dashboard, by %(visitor)s",
     "somebody has cancelled, paused, resumed, forked or signalled it there",
 )  # fmt: skip
+DASHBOARD_CHANGED = _line(
+    "dashboard.changed", INFO, "web", "%(what)s: %(done)s, from the dashboard, by %(visitor)s",
+    "somebody has paused, resumed, triggered or removed a queue or a schedule there, or started a run",
+)  # fmt: skip
+DASHBOARD_MANY = _line(
+    "dashboard.many", INFO, "web",
+    "%(verb)s of many runs, from the dashboard, by %(visitor)s: %(number)d done, %(unchanged)d left as they were, "
+    "%(failed)d failed",
+    "somebody has done something there to all runs of a filter",
+)  # fmt: skip
 DASHBOARD_REFUSED = _line(
     "dashboard.login_refused", WARNING, "web", "a login to the dashboard is refused", "the token was wrong"
 )

@@ -21,11 +21,13 @@ from perdure.signals import message
 from perdure.store.controlling import RESUMABLE
 from perdure.telemetry import lines
 from perdure.telemetry.logs import say
+from perdure.web.fields import fields_of, schema_of
 from perdure.web.forms import Given
 from perdure.web.logs import run_of
-from perdure.web.messages import fields_of, message_of, schema_of, signals_of
+from perdure.web.messages import message_of, signals_of
 from perdure.web.problems import Problem, wants_html
 from perdure.web.rendering import Links, render
+from perdure.web.spaces import namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -138,7 +140,7 @@ async def _signal(deed: Deed) -> Done:
         return signals_of(row, store.read_events(row.run_key, 0, 1)[0], reader.definitions).get(name)
 
     signal = await reader.read(known)
-    value = message_of(given, fields_of(schema_of(signal)) if signal is not None else [])
+    value = message_of(given, fields_of(schema_of(signal.codec), "Message") if signal is not None else [])
     what = message(signal or name, value, given.text("idempotency_key") or None)
     sent = await send(deed.operations, row.run_id, what)
     return Done("signalled" if sent else "signalled-before", row.run_id)
@@ -158,7 +160,7 @@ def _signals(store: Store, row: RunRow, reader: Reader) -> dict[str, Any]:
     return {
         "awaited": awaited,
         "signals": [*awaited, *sorted(set(known).difference(awaited))],
-        "forms": {name: fields_of(schema_of(one)) for name, one in known.items()},
+        "forms": {name: fields_of(schema_of(one.codec), "Message") for name, one in known.items()},
         "key": secrets.token_hex(8),
     }
 
@@ -221,9 +223,10 @@ def routes_of(action: Action, reader: Reader) -> list[Route]:
 
     async def ask(request: Request) -> Response:
         run_id: str = request.path_params["run_id"]
+        namespace = namespace_of(request)
 
         def read(store: Store) -> dict[str, Any]:
-            row = run_of(store, run_id, reader.namespace)
+            row = run_of(store, run_id, namespace)
             return {
                 "run": describe.row(row),
                 "verb": action.verb,
@@ -237,18 +240,19 @@ def routes_of(action: Action, reader: Reader) -> list[Route]:
 
     async def act(request: Request) -> Response:
         run_id: str = request.path_params["run_id"]
+        namespace = namespace_of(request)
         given = Given(request, await request.body())
         given.only(*action.fields)
         if missing := [name for name in action.required if not given.text(name)]:
             raise Problem(422, "bad_field", f"{missing[0]} is missing", "")
-        row = await reader.read(lambda store: run_of(store, run_id, reader.namespace))
+        row = await reader.read(lambda store: run_of(store, run_id, namespace))
         visitor: Visitor = request.state.visitor
-        done = await action.act(Deed(await reader.operations(), row, given, visitor, reader))
+        done = await action.act(Deed(await reader.operations(namespace), row, given, visitor, reader))
         say(lines.DASHBOARD_DONE, done=done.said, visitor=visitor.name, **_about(row))
         if wants_html(request):
             link = Links(request.scope.get("root_path", ""))
             return RedirectResponse(link("/runs", done.run_id, done=done.said), status_code=303)
-        after = await reader.read(lambda store: describe.row(run_of(store, done.run_id, reader.namespace)))
+        after = await reader.read(lambda store: describe.row(run_of(store, done.run_id, namespace)))
         return JSONResponse({"done": done.said, "run": after})
 
     return [

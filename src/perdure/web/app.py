@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -16,19 +16,25 @@ from perdure.clock import SystemClock
 from perdure.model.redaction import Redaction
 from perdure.telemetry import lines
 from perdure.telemetry.logs import say
-from perdure.web import actions, assets, pages
+from perdure.web import actions, assets, changes, many, pages, queues, schedules, start
 from perdure.web.artifacts import download
 from perdure.web.guarding import Guard, cookie
 from perdure.web.live import Live
 from perdure.web.log import LOG
 from perdure.web.openapi import description
 from perdure.web.problems import Problem, problem_of, refuse
+from perdure.web.queues import QUEUES
 from perdure.web.reading import Reader
 from perdure.web.rendering import Links, render
 from perdure.web.run import run_page
 from perdure.web.runs import RUNS
+from perdure.web.schedules import SCHEDULE, SCHEDULES
 from perdure.web.settings import settings
+from perdure.web.spaces import Spaces
+from perdure.web.start import start_page
+from perdure.web.trouble import trouble_page
 from perdure.web.visitors import SESSION_AGE, SESSION_COOKIE, Doorman
+from perdure.web.workers import workers_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -42,12 +48,14 @@ if TYPE_CHECKING:
     from perdure.sync import Engine as SyncEngine
     from perdure.web.pages import Page
     from perdure.web.settings import Settings, Visitor
+    from perdure.workflow import Workflow
 
+CHANGES: Final = (*queues.CHANGES, *schedules.CHANGES, *many.CHANGES, *start.CHANGES)
 THEMES: Final = frozenset({"light", "dark", "auto"})
 _YEAR: Final = 365 * 86400
 
 
-def dashboard(
+def dashboard(  # noqa: PLR0913 - its options
     store: Engine | SyncEngine | Store | str | Path | None = None,
     *,
     namespace: str | None = None,
@@ -57,6 +65,7 @@ def dashboard(
     read_only: bool = False,
     redact: Iterable[str] = (),
     codecs: Iterable[Codec] | None = None,
+    workflows: Iterable[Workflow[Any, Any]] = (),
 ) -> Starlette:
     """Return the dashboard as an ASGI application, to be served or mounted.
 
@@ -66,9 +75,10 @@ def dashboard(
     under names that always mean it.
 
     Args:
-        store: an engine, whose store and namespace are shown and whose workflows' signals have forms; the address of a
-            store; or an open one. By default see ``perdure.config``.
-        namespace: the namespace shown; by default the engine's, else ``PERDURE_NAMESPACE``, else the one without name.
+        store: an engine, whose store and namespace are shown and whose workflows can be started and sent signals by
+            form; the address of a store; or an open one. By default see ``perdure.config``.
+        namespace: the one namespace shown; by default the engine's, if it has one with a name. Otherwise all are shown,
+            ``PERDURE_NAMESPACE`` or the one without a name at first.
         token: a secret of at least 16 characters that visitors log in with; programs send it as a bearer.
         auth: your own way to know who asks, instead of a token: given the request, it returns (or is a coroutine
             function that returns) a name, a ``Visitor``, or None for nobody.
@@ -79,20 +89,24 @@ def dashboard(
             "failure.text"]``. Then nothing can be downloaded that could not be looked through.
         codecs: what stored values go through, as of ``Engine``; by default the engine's, else what ``perdure.config``
             says. What went through others is not shown.
+        workflows: workflows that can be started and sent signals by form, besides the engine's. None is executed.
 
     Raises:
         DefinitionError: an option is wrong, or others than this machine could reach it without saying who they are.
     """
     redaction = Redaction(redact)
     setup = settings(hosts=hosts, token=token, auth=auth, read_only=read_only, redaction=redaction)
-    return _application(Reader(store, namespace, redaction, codecs), setup)
+    return _application(Reader(store, namespace, redaction, codecs, workflows), setup)
 
 
 def _application(reader: Reader, setup: Settings) -> Starlette:
     live = Live(reader)
     doorman = Doorman(setup, SystemClock())
-    shown: tuple[Page, ...] = (RUNS, run_page(reader.logs), LOG)
-    told = description(shown, actions.ACTIONS)
+    shown: tuple[Page, ...] = (
+        RUNS, run_page(reader.logs), LOG, start_page(reader), QUEUES, SCHEDULES, SCHEDULE, workers_page(reader),
+        trouble_page(reader),
+    )  # fmt: skip
+    told = description(shown, actions.ACTIONS, CHANGES)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -129,15 +143,15 @@ def _application(reader: Reader, setup: Settings) -> Starlette:
             Route("/artifacts/{run_id:path}", partial(download, reader=reader), methods=["GET"]),
             Route("/api/artifacts/{run_id:path}", partial(download, reader=reader), methods=["GET"]),
             *(route for action in actions.ACTIONS for route in actions.routes_of(action, reader)),
+            *(route for change in CHANGES for route in changes.routes_of(change, reader)),
         ],
-        middleware=[Middleware(Guard, settings=setup, doorman=doorman, fail=fail)],
+        middleware=[Middleware(Spaces, reader=reader), Middleware(Guard, settings=setup, doorman=doorman, fail=fail)],
         exception_handlers={Problem: fail, 404: fail, 405: fail},
         lifespan=lifespan,
     )
     application.router.redirect_slashes = False
     application.state.site = {
         "store": reader.name,
-        "namespace": reader.namespace,
         "read_only": setup.read_only,
         "has_login": doorman.has_login,
         "redacted": bool(setup.redaction),

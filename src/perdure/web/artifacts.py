@@ -11,6 +11,7 @@ from perdure.store.coded import codecs_of
 from perdure.web.asking import Text, Whole, read_query
 from perdure.web.logs import run_of
 from perdure.web.problems import Problem
+from perdure.web.spaces import namespace_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -38,9 +39,10 @@ async def download(request: Request, reader: Reader) -> Response:
         )
     query = read_query(PARAMETERS, request.query_params, blank=False)
     run_id: str = request.path_params["run_id"]
+    namespace = namespace_of(request)
 
     def read(store: Store) -> tuple[str, bytes | None]:
-        row = run_of(store, run_id, reader.namespace)
+        row = run_of(store, run_id, namespace)
         if query["seq"] is not None:
             events = store.read_events(row.run_key, query["seq"] - 1, 1)
             if not events or events[0].seq != query["seq"] or events[0].payload is None:

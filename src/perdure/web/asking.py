@@ -78,6 +78,24 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """A truth value; False if it is not given."""
+
+    name: str
+    default: bool = False
+
+    def read(self, given: Sequence[str]) -> bool:
+        """Return the value."""
+        if given[-1] not in {"true", "false", "on"}:
+            raise ValueError("true or false")
+        return given[-1] != "false"
+
+    def schema(self) -> dict[str, Any]:
+        """Describe it."""
+        return {"type": "boolean", "default": False}
+
+
+@dataclass(frozen=True, slots=True)
 class Choices:
     """Some of several words."""
 
@@ -147,13 +165,13 @@ class Asked:
     Attributes:
         store: where it looks.
         namespace: whose runs.
-        run_id: the run that it is about; empty if it is about none.
+        about: id of the run, or key of the schedule, that it is about; empty if it is about none.
         query: its parameters by name; those that are not given have their defaults.
     """
 
     store: Store
     namespace: str
-    run_id: str
+    about: str
     query: Mapping[str, Any]
 
 
@@ -185,4 +203,4 @@ def read_query(parameters: Sequence[Parameter], given: QueryParams, *, blank: bo
     return query
 
 
-__all__ = ["Asked", "Choices", "Moment", "Parameter", "Tags", "Text", "Whole", "read_query"]
+__all__ = ["Asked", "Choices", "Flag", "Moment", "Parameter", "Tags", "Text", "Whole", "read_query"]

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from perdure.web.forms import parse_form
 from perdure.web.problems import Problem
 from perdure.web.settings import is_loopback
+from perdure.web.spaces import HOME
 from perdure.web.visitors import Doorman, same
 
 if TYPE_CHECKING:
@@ -182,7 +183,8 @@ def path_of(request: Request) -> str:
 
 def cookie(scope: Scope, name: str, value: str, *, age: int | None = None) -> str:
     """Return a Set-Cookie header that no script reads and no other site's form sends."""
-    parts = [f"{name}={value}", f"Path={scope.get('root_path') or '/'}", "HttpOnly", "SameSite=Lax"]
+    home = scope.get("state", {}).get(HOME, scope.get("root_path", ""))
+    parts = [f"{name}={value}", f"Path={home or '/'}", "HttpOnly", "SameSite=Lax"]
     if scope.get("scheme") == "https":
         parts.append("Secure")
     if age is not None:

@@ -15,6 +15,7 @@ from starlette.responses import StreamingResponse
 from perdure.errors import PerdureError
 from perdure.operations.holding import live_workers
 from perdure.web.problems import Problem
+from perdure.web.spaces import namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -61,24 +62,24 @@ class Live:
             )
         run_id = request.query_params.get("run", "")
         return StreamingResponse(
-            self._say(run_id),
+            self._say(run_id, namespace_of(request)),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 
-    async def _say(self, run_id: str) -> AsyncGenerator[bytes]:
+    async def _say(self, run_id: str, namespace: str) -> AsyncGenerator[bytes]:
         self._listeners += 1
         try:
             self._begin()
             heard = self._changes
-            seen = await self._state(run_id)
+            seen = await self._state(run_id, namespace)
             yield b"retry: 250\nevent: hello\ndata:\n\n"
             loop = asyncio.get_running_loop()
             end = loop.time() + LONGEST
             while not self._ended and (left := end - loop.time()) > 0:
                 changed = await self._change(heard, min(left, LOOK) if run_id else left)
                 heard = self._changes
-                state = await self._state(run_id)
+                state = await self._state(run_id, namespace)
                 if self._ended or not (state != seen if run_id else changed):
                     continue
                 seen = state
@@ -96,13 +97,13 @@ class Live:
                 return False
         return True
 
-    async def _state(self, run_id: str) -> object:
+    async def _state(self, run_id: str, namespace: str) -> object:
         """Return what differs whenever a run's page would."""
         if not run_id:
             return None
 
         def read(store: Store) -> object:
-            row = store.get_run(run_id, self._reader.namespace)
+            row = store.get_run(run_id, namespace)
             if row is None:
                 return None
             log = self._reader.logs.of(store, row)

@@ -18,7 +18,7 @@ PAGE: Final = 200
 def read(asked: Asked) -> dict[str, Any]:
     """Return events after a seq, or before one; by default the first."""
     store, query = asked.store, asked.query
-    row = run_of(store, asked.run_id, asked.namespace)
+    row = run_of(store, asked.about, asked.namespace)
     after, limit = query["after"] or 0, query["limit"]
     if query["before"] is not None:
         after = max(0, query["before"] - 1 - limit)
@@ -40,7 +40,7 @@ LOG = Page(
     read,
     "Log",
     "log.html",
-    of_run=True,
+    of="run_id",
     parameters=(
         Whole("after"),
         Whole("before", least=1),

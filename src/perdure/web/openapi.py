@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perdure.web.artifacts import PARAMETERS
 from perdure.web.schemas import SCHEMAS, ref
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from perdure.web.actions import Action
     from perdure.web.asking import Parameter
+    from perdure.web.changes import Change
     from perdure.web.pages import Page
 
 _RUN_ID = {
@@ -23,17 +24,28 @@ _RUN_ID = {
 }
 
 
-def description(pages: Iterable[Page], actions: Iterable[Action]) -> dict[str, Any]:
+_KEY = {
+    "name": "key",
+    "in": "path",
+    "required": True,
+    "description": "The schedule's key; slashes in it may stand as they are.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 400},
+}
+_ABOUT: Final[dict[str, list[dict[str, Any]]]] = {"": [], "run_id": [_RUN_ID], "key": [_KEY]}
+"""The parameter in the path, by what something is about."""
+
+
+def description(pages: Iterable[Page], actions: Iterable[Action], changes: Iterable[Change]) -> dict[str, Any]:
     """Return the API as OpenAPI 3.1 describes it."""
     paths: dict[str, Any] = {}
     for page in pages:
-        path = f"/api{page.path}" + ("/{run_id}" if page.of_run else "")
+        path = f"/api{page.path}" + (f"/{{{page.of}}}" if page.of else "")
         paths[path] = {
             "get": {
                 "operationId": page.name,
                 "summary": page.summary,
-                "parameters": [*([_RUN_ID] if page.of_run else []), *map(_parameter, page.parameters)],
-                "responses": _responses(page.schema, of_run=page.of_run),
+                "parameters": [*_ABOUT[page.of], *map(_parameter, page.parameters)],
+                "responses": _responses(page.schema, of_one=bool(page.of)),
             }
         }
     for action in actions:
@@ -46,9 +58,22 @@ def description(pages: Iterable[Page], actions: Iterable[Action]) -> dict[str, A
                     "content": {"application/json": {"schema": _body(action)}},
                     "required": bool(action.required),
                 },
-                "responses": _responses("Done", of_run=True, changes=True),
+                "responses": _responses("Done", of_one=True, changes=True),
                 "security": [{"bearer": []}, {"csrf": [], "csrfCookie": []}],
             }
+        }
+    for change in changes:
+        path = f"/api/{change.verb}" + (f"/{{{change.of}}}" if change.of else "")
+        paths.setdefault(path, {})["post"] = {
+            "operationId": change.name,
+            "summary": change.summary,
+            "parameters": [*_ABOUT[change.of], *map(_parameter, change.parameters)],
+            "requestBody": {
+                "content": {"application/json": {"schema": _body(change)}},
+                "required": bool(change.required),
+            },
+            "responses": _responses(change.schema, of_one=True, changes=True),
+            "security": [{"bearer": []}, {"csrf": [], "csrfCookie": []}],
         }
     paths["/api/artifacts/{run_id}"] = {
         "get": {
@@ -56,7 +81,7 @@ def description(pages: Iterable[Page], actions: Iterable[Action]) -> dict[str, A
             "summary": "What a run keeps beside its log: a step's artifact by name, or an event's payload by seq.",
             "parameters": [_RUN_ID, *[_parameter(one) for one in PARAMETERS]],
             "responses": {
-                **_responses("Error", of_run=True),
+                **_responses("Error", of_one=True),
                 "200": {
                     "description": "The bytes, as a download.",
                     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
@@ -69,7 +94,8 @@ def description(pages: Iterable[Page], actions: Iterable[Action]) -> dict[str, A
         "info": {
             "title": "Perdure",
             "version": "1",
-            "description": "What the dashboard shows and does. Instants are ISO 8601 in UTC, durations are seconds.",
+            "description": "What the dashboard shows and does. Instants are ISO 8601 in UTC, durations are seconds. "
+            "Under /in/NAMESPACE/api is the same of another namespace, if the dashboard shows several.",
         },
         "paths": paths,
         "components": {
@@ -87,7 +113,7 @@ def _parameter(one: Parameter) -> dict[str, Any]:
     return {"name": one.name, "in": "query", "required": False, "schema": one.schema()}
 
 
-def _body(action: Action) -> dict[str, Any]:
+def _body(action: Action | Change) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": action.fields,
@@ -96,17 +122,13 @@ def _body(action: Action) -> dict[str, Any]:
     }
 
 
-def _responses(schema: str, *, of_run: bool, changes: bool = False) -> dict[str, Any]:
+def _responses(schema: str, *, of_one: bool, changes: bool = False) -> dict[str, Any]:
     statuses = {
         400: "What was sent cannot be read.",
         401: "It has to be known who asks.",
         403: "That is not allowed.",
-        **({404: "There is no such run.", 410: "The run was purged."} if of_run else {}),
-        **(
-            {409: "The run is in no state for that.", 413: "Too much was sent.", 415: "That is no JSON."}
-            if changes
-            else {}
-        ),
+        **({404: "There is no such thing.", 410: "The run was purged."} if of_one else {}),
+        **({409: "It is in no state for that.", 413: "Too much was sent.", 415: "That is no JSON."} if changes else {}),
         421: "It does not answer under this name.",
         422: "What was sent does not fit.",
         503: "The store cannot be reached.",

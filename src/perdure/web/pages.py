@@ -14,9 +14,10 @@ from starlette.routing import Route
 
 from perdure.web.asking import Asked, read_query
 from perdure.web.rendering import render
+from perdure.web.spaces import namespace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -37,9 +38,10 @@ class Page:
         read: reads what is shown, on a thread.
         schema: of what ``read`` returns: a name of ``perdure.web.schemas``.
         template: shows it; None: it has only the twin.
-        of_run: whether it is about a run.
+        of: what it is about, as its address calls it: "run_id", or "key" of a schedule; empty: about no one thing.
         parameters: what it can be asked for.
         draw: adds what only people see, as shapes of drawings, to what was read and what was asked for.
+        gather: reads instead what takes more than the store; given the namespace and what is asked for.
     """
 
     path: str
@@ -48,20 +50,24 @@ class Page:
     read: Callable[[Asked], dict[str, Any]]
     schema: str
     template: str | None = None
-    of_run: bool = False
+    of: str = ""
     parameters: tuple[Parameter, ...] = ()
     draw: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] = lambda _, __: {}
+    gather: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = None
 
 
 def routes_of(page: Page, reader: Reader) -> list[Route]:
     """Return where a page and its twin are answered."""
-    path = page.path + ("/{run_id:path}" if page.of_run else "")
+    path = page.path + (f"/{{{page.of}:path}}" if page.of else "")
 
     async def data_of(request: Request, query: Mapping[str, Any]) -> dict[str, Any]:
-        run_id: str = request.path_params.get("run_id", "")
+        about: str = request.path_params.get(page.of, "")
+        namespace = namespace_of(request)
+        if page.gather is not None:
+            return await page.gather(namespace, query)
 
         def read(store: Store) -> dict[str, Any]:
-            return page.read(Asked(store, reader.namespace, run_id, query))
+            return page.read(Asked(store, namespace, about, query))
 
         return await reader.read(read)
 

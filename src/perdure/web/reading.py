@@ -16,6 +16,7 @@ from perdure import describe
 from perdure.clock import SystemClock
 from perdure.codecs import check_codecs
 from perdure.config import default_codecs, default_namespace, default_store
+from perdure.diagnosis.doctor import doctor
 from perdure.engine import Engine
 from perdure.errors import StoreGone, StoreUnreachable
 from perdure.model.ids import valid_namespace
@@ -24,10 +25,13 @@ from perdure.store.coded import coded
 from perdure.store.open import is_postgres, open_store, store_name, store_path
 from perdure.sync import Engine as SyncEngine
 from perdure.web.logs import Logs
+from perdure.workflow import collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from concurrent.futures import Future
 
+    from perdure.diagnosis.doctor import Report
     from perdure.model.coding import Codec
     from perdure.model.redaction import Redaction
     from perdure.store.protocol import Store
@@ -37,6 +41,8 @@ T = TypeVar("T")
 
 THREADS = 4
 """Reads of the store at a time."""
+LISTED = 2_000_000
+"""µs between two looks at which namespaces there are."""
 
 
 class Reader:
@@ -47,9 +53,13 @@ class Reader:
         namespace: the namespace shown.
         redaction: what is left out of all that is read.
         codecs: what stored values go through; by default the engine's, else what ``perdure.config`` says.
+        workflows: workflows whose code is here, besides the engine's.
 
     Attributes:
         changes: how often the store was seen to have changed.
+        definitions: the workflows whose code is here, by name and version.
+        is_fixed: whether it shows one namespace and no other.
+        namespaces: those of the store, when it was last looked.
     """
 
     def __init__(
@@ -58,17 +68,22 @@ class Reader:
         namespace: str | None,
         redaction: Redaction,
         codecs: Iterable[Codec] | None = None,
+        workflows: Iterable[Workflow[Any, Any]] = (),
     ) -> None:
         if isinstance(target, SyncEngine):
             target = target._engine  # noqa: SLF001 - the engine behind the blocking one
-        self.definitions: Mapping[tuple[str, str], Workflow[Any, Any]] = {}
+        self.definitions: Mapping[tuple[str, str], Workflow[Any, Any]] = collect(workflows)
         if isinstance(target, Engine):
             # The same names are a user's own business on an engine, so they are no part of its interface.
-            self.definitions = target._definitions  # noqa: SLF001
+            self.definitions = {**target._definitions, **self.definitions}  # noqa: SLF001
             codecs = target._codecs if codecs is None else codecs  # noqa: SLF001
-            namespace = target._namespace if namespace is None else namespace  # noqa: SLF001
+            namespace = target._namespace or None if namespace is None else namespace  # noqa: SLF001
             target = target._target  # noqa: SLF001
+        self.is_fixed = namespace is not None
         self.namespace = default_namespace() if namespace is None else valid_namespace(namespace)
+        self.namespaces: tuple[str, ...] = ()
+        self._clock = SystemClock()
+        self._listed_at = 0
         self.redaction = redaction
         self._codecs = default_codecs() if codecs is None else check_codecs(codecs)
         self.logs = Logs()
@@ -84,6 +99,8 @@ class Reader:
             self.name = target.url
         self._opening = threading.Lock()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="perdure-web")
+        self._examiner = ThreadPoolExecutor(1, thread_name_prefix="perdure-web-doctor")
+        self._examinations: dict[bool, Future[Report]] = {}
 
     async def read(self, read: Callable[[Store], T]) -> T:
         """Read from the store on a thread.
@@ -99,6 +116,7 @@ class Reader:
                 store = self._opened()
                 try:
                     self._look(store)
+                    self._list_namespaces(store)
                     return read(store)
                 except StoreGone:
                     self._let_go(store)
@@ -112,8 +130,30 @@ class Reader:
         if self._given is not None or store.changed():
             self.changes += 1
 
-    async def operations(self) -> Operations:
-        """Return what can be done with runs, on the loop that runs now.
+    def _list_namespaces(self, store: Store) -> None:
+        now = self._clock.now()
+        if not self.is_fixed and abs(now - self._listed_at) >= LISTED:
+            self._listed_at = now
+            self.namespaces = tuple(store.list_namespaces())
+
+    async def examined(self, *, deep: bool) -> Report | None:
+        """Examine the store, on a thread of its own and once for all who ask meanwhile; None: that needs its address.
+
+        Args:
+            deep: whether to read all of it.
+        """
+        target = self._address
+        if self._given is not None:
+            target = self._given.url
+            if is_postgres(target):  # a URL without the password, if there is one
+                return None
+        known = self._examinations.get(deep)
+        if known is None or known.done():
+            known = self._examinations[deep] = self._examiner.submit(doctor, target, deep=deep)
+        return await asyncio.shield(asyncio.wrap_future(known))
+
+    async def operations(self, namespace: str) -> Operations:
+        """Return what can be done with runs of a namespace, on the loop that runs now.
 
         Raises:
             StoreError: the store cannot be opened.
@@ -129,7 +169,7 @@ class Reader:
             return asyncio.wrap_future(self._submit(task))
 
         store = await self.read(lambda store: store)
-        return Operations(store, call, SystemClock(), self.namespace, self.definitions)
+        return Operations(store, call, self._clock, namespace, self.definitions)
 
     def _opened(self) -> Store:
         with self._opening:
@@ -159,6 +199,7 @@ class Reader:
     def close(self) -> None:
         """Let go of the store, unless it was given open."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._examiner.shutdown(wait=False, cancel_futures=True)
         if self._store is not None:
             self._let_go(self._store)
 

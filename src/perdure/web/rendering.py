@@ -14,12 +14,16 @@ from perdure import words
 from perdure.clock import SystemClock
 from perdure.web.assets import versioned
 from perdure.web.showing import event_line, key_parts, pieces
+from perdure.web.spaces import HOME, PREFIX, namespace_of, segment_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from perdure.web.reading import Reader
+    from perdure.web.settings import Visitor
 
 
 @cache
@@ -39,6 +43,7 @@ def _environment() -> Environment:
         "span": span,
         "clock": clock,
         "moment": moment,
+        "stamp": stamp,
         "number": "{:,}".format,
         "compact": words.compact,
         "plural": words.count,
@@ -67,9 +72,10 @@ def render(
     state = request.state
     text = _environment().get_template(template).render(
         data=data,
-        site=request.app.state.site,
+        site={**request.app.state.site, "namespace": namespace_of(request), "spaces": _spaces(request)},
         visitor=getattr(state, "visitor", None),
         csrf=state.csrf,
+        may_change=_may_change(request),
         theme=state.theme if state.theme in {"light", "dark"} else "auto",
         link=Links(request.scope.get("root_path", "")),
         here=request.scope["path"].removeprefix(request.scope.get("root_path", "")),
@@ -78,6 +84,28 @@ def render(
         now=words_now(),
     )  # fmt: skip
     return HTMLResponse(text, status, headers=headers)
+
+
+def _may_change(request: Request) -> bool:
+    visitor: Visitor | None = getattr(request.state, "visitor", None)
+    return visitor is not None and not visitor.read_only and not request.app.state.site["read_only"]
+
+
+def _spaces(request: Request) -> list[dict[str, Any]]:
+    """Return the namespaces that one can change to, this one among them; none if there is no other."""
+    reader: Reader = request.app.state.reader
+    here, home = namespace_of(request), request.scope["state"][HOME]
+    names = sorted({*reader.namespaces, reader.namespace, here})
+    if reader.is_fixed or len(names) == 1:
+        return []
+    return [
+        {
+            "name": name,
+            "is_here": name == here,
+            "link": f"{home}/runs" if name == reader.namespace else f"{home}{PREFIX}{segment_of(name)}/runs",
+        }
+        for name in names
+    ]
 
 
 def words_now() -> int:
@@ -91,15 +119,15 @@ class Links:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def __call__(self, path: str, run_id: str | None = None, /, **query: Any) -> str:
+    def __call__(self, path: str, about: str | None = None, /, **query: Any) -> str:
         """Return an address.
 
         Args:
             path: of the page: ``/runs``.
-            run_id: what the page is about, the last part of its path.
+            about: what the page is about, the last part of its path.
             query: parameters; those that are None or empty are left out.
         """
-        at = self._root + path + ("" if run_id is None else f"/{quote(run_id, safe='')}")
+        at = self._root + path + ("" if about is None else f"/{quote(about, safe='')}")
         pairs = {name: value for name, value in query.items() if value not in (None, "", ())}
         return f"{at}?{urlencode(pairs, doseq=True)}" if pairs else at
 
@@ -116,6 +144,14 @@ FLASHES = {
     "resumed": "The run goes on; the next worker with its code takes it.",
     "forked": "This is the fork; the next worker with its code takes it.",
     "signalled": "The signal is sent.",
+    "queue-paused": "The queue is paused; runs under way go on.",
+    "queue-resumed": "Workers claim from the queue again.",
+    "schedule-paused": "The schedule fires no more until it is resumed.",
+    "schedule-resumed": "The schedule goes on with what comes next.",
+    "schedule-removed": "The schedule is removed; its runs stay.",
+    "triggered": "This run was created by hand; the next worker with its code takes it.",
+    "started": "The run is created; the next worker with its code takes it.",
+    "found": "This run was there already, with the same input.",
     "signalled-before": "That signal had been sent before, under the same idempotency key.",
 }
 """What is said once something was done; the address names one of them, so that nobody else can put words there."""
@@ -155,6 +191,11 @@ def clock(instant: str | None, now: int | None = None) -> str:
 def moment(instant: str) -> str:
     """Return an instant of UTC in full."""
     return datetime.fromisoformat(instant).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+
+
+def stamp(instant: str) -> str:
+    """Return an instant of UTC to the second."""
+    return instant[:19].replace("T", " ")
 
 
 __all__ = ["FLASHES", "Links", "micros", "render", "words_now"]

@@ -40,7 +40,7 @@ def run_page(logs: Logs) -> Page:
 
     def read(asked: Asked) -> dict[str, Any]:
         store = asked.store
-        row = run_of(store, asked.run_id, asked.namespace)
+        row = run_of(store, asked.about, asked.namespace)
         log = logs.of(store, row)
         workers = live_workers(store)
         holder = None if row.worker_key is None else workers.get(row.worker_key)
@@ -85,7 +85,7 @@ def run_page(logs: Logs) -> Page:
         read,
         "RunPage",
         "run.html",
-        of_run=True,
+        of="run_id",
         parameters=(Whole("steps", least=1, most=10_000, default=STEPS),),
         draw=_draw,
     )

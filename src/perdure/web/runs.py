@@ -20,8 +20,8 @@ from perdure.web.rendering import micros
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perdure.store.protocol import Store
-    from perdure.web.asking import Asked
+    from perdure.store.protocol import Filter, Store
+    from perdure.web.asking import Asked, Parameter
 
 PAGE: Final = 50
 """Runs on a page."""
@@ -38,15 +38,60 @@ FILTERS: Final = (
 """Parameters that are called as the filters of ``Engine.runs`` are."""
 
 
-def read(asked: Asked) -> dict[str, Any]:
-    """Return a page of runs, newest first; how many there are by status; and what became of runs lately."""
-    store, query = asked.store, asked.query
-    where = filter_of(
-        asked.namespace,
+CHOSEN: Final[tuple[Parameter, ...]] = (
+    Choices("status", tuple(status.word for status in Status)),
+    Text("workflow", 200),
+    Text("version", 200),
+    Text("queue", 200),
+    Text("id_prefix"),
+    Text("error", 200),
+    Tags("tag"),
+    Moment("created_after"),
+    Moment("created_before"),
+    Moment("ended_after"),
+    Moment("ended_before"),
+)
+"""What runs are chosen by."""
+
+
+def where_of(namespace: str, query: Mapping[str, Any]) -> Filter:
+    """Return which runs a page is asked for.
+
+    Raises:
+        DefinitionError: that can be true of no run.
+    """
+    return filter_of(
+        namespace,
         status=query["status"] or None,
         tags=query["tag"] or None,
         **{name: query[name] for name in FILTERS},
     )
+
+
+def asked_of(query: Mapping[str, Any], *, exact: bool = False) -> dict[str, Any]:
+    """Return what runs are chosen by as it stands in addresses and forms.
+
+    Args:
+        query: the parameters.
+        exact: whether instants are to the microsecond, as for programs, or to the minute, as for people.
+    """
+    tags = query["tag"] or {}
+    asked: dict[str, Any] = {
+        **{name: query[name] for name in FILTERS},
+        "status": query["status"] or (),
+        "tag": " ".join(f"{name}={value}" for name, value in tags.items()),
+    }
+    for name in ("created_after", "created_before", "ended_after", "ended_before"):
+        if asked[name] is not None:
+            timespec = "microseconds" if exact else "minutes"
+            asked[name] = asked[name].isoformat(timespec=timespec).replace("+00:00", "Z")
+    return asked
+
+
+def read(asked: Asked) -> dict[str, Any]:
+    """Return a page of runs, newest first; how many there are by status; and what became of runs lately."""
+    store, query = asked.store, asked.query
+    where = where_of(asked.namespace, query)
     after = None if query["after"] is None else place_at(query["after"], by_end=where.by_end)
     rows = store.list_runs(replace(where, after=after, limit=query["limit"] + 1))
     shown = rows[: query["limit"]]
@@ -78,14 +123,7 @@ def _traffic(store: Store, namespace: str, workflow: str | None, window: str) ->
 
 
 def _draw(data: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str, Any]:
-    tags = query["tag"] or {}
-    asked: dict[str, Any] = {
-        **{name: query[name] for name in FILTERS},
-        "status": query["status"] or (),
-        "tag": " ".join(f"{name}={value}" for name, value in tags.items()),
-    }
-    for name in ("created_after", "created_before", "ended_after", "ended_before"):
-        asked[name] = None if asked[name] is None else asked[name].isoformat(timespec="minutes").replace("+00:00", "Z")
+    asked = asked_of(query)
     return {
         "statuses": [one.word for one in Status],
         "runs": [{**run, "took": _took(run)} for run in data["runs"]],
@@ -111,17 +149,7 @@ RUNS = Page(
     "Runs",
     "runs.html",
     parameters=(
-        Choices("status", tuple(status.word for status in Status)),
-        Text("workflow", 200),
-        Text("version", 200),
-        Text("queue", 200),
-        Text("id_prefix"),
-        Text("error", 200),
-        Tags("tag"),
-        Moment("created_after"),
-        Moment("created_before"),
-        Moment("ended_after"),
-        Moment("ended_before"),
+        *CHOSEN,
         Choices("window", tuple(WINDOWS)),
         Text("after", 60),
         Whole("limit", least=1, most=MOST, default=PAGE),
@@ -129,4 +157,4 @@ RUNS = Page(
     draw=_draw,
 )
 
-__all__ = ["RUNS"]
+__all__ = ["CHOSEN", "COUNTED", "RUNS", "asked_of", "where_of"]

@@ -63,6 +63,50 @@ _ROW: Final[dict[str, Schema]] = {
     "undo": _list(_TEXT),
 }
 
+_COUNTS: Final[Schema] = _object(
+    {
+        "total": _WHOLE,
+        "exact": _TRUTH,
+        "by_status": _NUMBERS,
+        "by_workflow": {"type": "object", "additionalProperties": _NUMBERS},
+    }
+)
+_QUEUE: Final[dict[str, Schema]] = {
+    "name": _TEXT,
+    "paused": _TRUTH,
+    "concurrency": _or_null(_WHOLE),
+    "worker_concurrency": _or_null(_WHOLE),
+    "partition_concurrency": _or_null(_WHOLE),
+    "rate": _or_null(_object({"runs": _WHOLE, "per": _NUMBER})),
+    "running": _WHOLE,
+    "ready": _WHOLE,
+    "begun": _WHOLE,
+    "opens_at": _or_null(_INSTANT),
+}
+_SCHEDULE: Final[dict[str, Schema]] = {
+    "key": _TEXT,
+    "workflow": _TEXT,
+    "version": _TEXT,
+    "status": {"type": "string", "enum": ["active", "paused", "ended"]},
+    "cadence": _TEXT,
+    "start": _or_null(_INSTANT),
+    "end": _or_null(_INSTANT),
+    "next_at": _or_null(_INSTANT),
+    "waiting": _list(_INSTANT),
+    "running": _list(_TEXT),
+    "overlap": _TEXT,
+    "catch_up": _NUMBER,
+    "jitter": _NUMBER,
+    "priority": _WHOLE,
+    "tags": _ANY,
+    "input": _ANY,
+    "revision": _WHOLE,
+    "created_at": _INSTANT,
+    "fault": _or_null(_TEXT),
+    "is_served": _TRUTH,
+    "last": _or_null(ref("Occurrence")),
+}
+
 SCHEMAS: Final[dict[str, Schema]] = {
     "Error": _object({"error": _object({"code": _TEXT, "message": _TEXT, "advice": _TEXT})}),
     "Row": _object(_ROW),
@@ -71,14 +115,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "now": _INSTANT,
             "runs": _list(_object({**_ROW, "abandoned": _TRUTH})),
             "next": _or_null(_TEXT),
-            "counts": _object(
-                {
-                    "total": _WHOLE,
-                    "exact": _TRUTH,
-                    "by_status": _NUMBERS,
-                    "by_workflow": {"type": "object", "additionalProperties": _NUMBERS},
-                }
-            ),
+            "counts": _COUNTS,
             "traffic": _object({"exact": _TRUTH, "buckets": _list(ref("Bucket"))}),
         }
     ),
@@ -228,6 +265,103 @@ SCHEMAS: Final[dict[str, Schema]] = {
         }
     ),
     "Done": _object({"done": _TEXT, "run": ref("Row")}),
+    "Queue": _object(_QUEUE),
+    "Queues": _object({"now": _INSTANT, "queues": _list(ref("Queue"))}),
+    "QueueDone": _object({"done": _TEXT, "queue": ref("Queue")}),
+    "Occurrence": _object(
+        {
+            "at": _INSTANT,
+            "until": _INSTANT,
+            "times": _WHOLE,
+            "outcome": _TEXT,
+            "decided_at": _INSTANT,
+            "run_id": _or_null(_TEXT),
+            "reason": _or_null(_TEXT),
+        }
+    ),
+    "Schedule": _object(_SCHEDULE),
+    "Schedules": _object({"now": _INSTANT, "schedules": _list(ref("Schedule")), "next": _or_null(_TEXT)}),
+    "SchedulePage": _object(
+        {
+            "now": _INSTANT,
+            "schedule": ref("Schedule"),
+            "upcoming": _or_null(_list(_INSTANT)),
+            "history": _list(ref("Occurrence")),
+        }
+    ),
+    "ScheduleDone": _object({"done": _TEXT, "schedule": ref("Schedule")}),
+    "Route": _object(dict.fromkeys(("workflow", "version", "queue", "namespace"), _TEXT)),
+    "Worker": _object(
+        {
+            "name": _TEXT,
+            "host": _TEXT,
+            "pid": _WHOLE,
+            "build": _TEXT,
+            "started_at": _INSTANT,
+            "alive": _TRUTH,
+            "life": {"type": "string", "enum": ["alive", "frozen", "gone"]},
+            "lock": {"type": "string", "enum": ["held", "free", "unknowable"]},
+            "leased_until": _or_null(_INSTANT),
+            "beats": _WHOLE,
+            "stopped": _TRUTH,
+            "serves": _list(ref("Route")),
+            "holds": _WHOLE,
+            "runs": _list(ref("Row")),
+        }
+    ),
+    "Workers": _object({"now": _INSTANT, "workers": _list(ref("Worker")), "more": _WHOLE}),
+    "Finding": _object(dict.fromkeys(("code", "severity", "about", "found", "advice"), _TEXT)),
+    "Backlog": _object(
+        {
+            **dict.fromkeys(("workflow", "version", "queue", "namespace"), _TEXT),
+            "served": _TRUTH,
+            "runs": _WHOLE,
+            "run_id": _TEXT,
+            "since": _INSTANT,
+        }
+    ),
+    "Trouble": _object(
+        {
+            "now": _or_null(_INSTANT),
+            "url": _TEXT,
+            "kind": _or_null(_TEXT),
+            "deep": _TRUTH,
+            "namespaces": _list(_TEXT),
+            "counts": _or_null(_COUNTS),
+            "blocked": _list(ref("Row")),
+            "codeless": _list(ref("Backlog")),
+            "schedules": _list(ref("Schedule")),
+            "report": _or_null({"type": "object"}),
+        }
+    ),
+    "Workflows": _object(
+        {
+            "now": _INSTANT,
+            "workflows": _list(
+                _object(
+                    {
+                        **dict.fromkeys(("workflow", "version", "queue"), _TEXT),
+                        "takes_input": _TRUTH,
+                        "schema": _or_null({"type": "object"}),
+                        "about": _TEXT,
+                    }
+                )
+            ),
+        }
+    ),
+    "ManyDone": _object(
+        {
+            "done": _TEXT,
+            "tally": _object(
+                {
+                    "done": _WHOLE,
+                    "unchanged": _WHOLE,
+                    "failures": _list(_object(dict.fromkeys(("run_id", "code", "message", "advice"), _TEXT))),
+                    "more": _TRUTH,
+                }
+            ),
+        }
+    ),
 }
 """By name: what pages return, and what those consist of."""
 

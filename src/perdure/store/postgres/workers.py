@@ -110,6 +110,10 @@ class Workers:
             if key not in dead
         }
 
+    def serving(self) -> dict[int, list[Route]]:
+        """The routes that each worker serves, dead or alive."""
+        return rows.by_worker(self._reader.read(lambda session: session.fetch("serving")))
+
     def sign(self, observer: int, worker_key: int) -> tuple[str, int] | None:
         """What a worker's row showed when the observer last looked: the session it names, and its heartbeats."""
         return self._signs.get(observer, {}).get(worker_key)

@@ -190,6 +190,10 @@ class SqliteStore:
         """Return the routes that living workers serve."""
         return self._workers.served()
 
+    def serving(self) -> dict[int, list[Route]]:
+        """Return by its key which routes each worker serves that neither has stopped nor is about to, dead or alive."""
+        return self._workers.serving()
+
     def dead_workers(self, observer: int, *, grace: int) -> list[int]:
         """Which other workers are dead, by lock and lease; ``grace``: the observer's heartbeat in µs."""
         return self._workers.dead(observer, grace=grace)

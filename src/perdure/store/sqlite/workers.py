@@ -104,6 +104,11 @@ class Workers:
                 if key not in dead
             }
 
+    def serving(self) -> dict[int, list[Route]]:
+        """The routes that each worker serves, dead or alive."""
+        with self._reader as cursor:
+            return rows.by_worker(fetch(cursor, QUERIES["served"]))
+
     def signs(self, now: int) -> dict[int, Sign]:
         """What shows of each worker that it lives; ``now`` (µs) is what leases are told by."""
         return signs(self.all(), self._sidecar, now)

@@ -39,8 +39,11 @@ def a_living_worker_serves_its_routes(bench: Bench) -> None:
     one, two = bench.worker(routes=[ROUTE, other]), bench.worker(routes=[ROUTE])
     bench.worker(routes=[])
     assert bench.store.served() == {ROUTE, other}
+    served = {key: set(routes) for key, routes in bench.store.serving().items()}
+    assert served == {one: {ROUTE, other}, two: {ROUTE}}
     bench.store.retire_worker(one)
     assert bench.store.served() == {ROUTE}
+    assert bench.store.serving() == {two: [ROUTE]}
     bench.store.leave_worker(two)
     assert bench.store.served() == set()
 

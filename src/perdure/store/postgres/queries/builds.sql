@@ -5,6 +5,13 @@ FROM {schema}.workers w JOIN {schema}.worker_routes s ON s.worker_key = w.worker
 JOIN {schema}.routes t ON t.route = s.route
 WHERE w.stopped = 0 AND w.lease_until > (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
+-- name: serving
+-- Which routes each worker serves, of those that neither have stopped nor are about to.
+SELECT w.worker_key, t.namespace, t.queue, t.workflow, t.version
+FROM {schema}.workers w JOIN {schema}.worker_routes s ON s.worker_key = w.worker_key
+JOIN {schema}.routes t ON t.route = s.route
+WHERE w.stopped = 0;
+
 -- name: living_builds
 -- Builds of the living workers that serve a route.
 SELECT w.build FROM {schema}.worker_routes s JOIN {schema}.workers w ON w.worker_key = s.worker_key
