@@ -142,6 +142,74 @@ def test_it_is_worked_by_the_keyboard_alone(filled, tab, serve):
     expect(tab.locator(".why")).to_contain_text("by keyboard")
 
 
+def test_many_runs_are_cancelled_while_a_worker_executes_some_of_them(path, tab, serve, start, tmp_path):
+    address, _ = serve(path)
+    mine = [f"mine-{number}" for number in range(12)]
+    apart(enqueue_all(path, [*mine[:3], "other"], [*mine[3:], "spared"]))
+    start("worker", "tests.web.shop:two", "--store", path, "--concurrency", "100")
+    tab.goto(f"{address}/runs?id_prefix=mine")
+    expect(tab.locator("tbody .status.running")).to_have_count(3, timeout=PATIENCE)
+    tab.get_by_role("link", name="Cancel…").click()
+    expect(tab.locator("h1")).to_have_text("Cancel 12 runs")
+    apart(enqueue_all(path, [], ["mine-late"]))
+    tab.get_by_label("Reason").fill("a mistake")
+    tab.get_by_role("button", name="Cancel 12 runs").click()
+    expect(tab.locator(".tally")).to_have_text("12 runs cancelled, or asked to.")
+    tab.get_by_role("link", name="To the runs").click()
+    expect(tab.locator("tbody .status.cancelled")).to_have_count(12, timeout=PATIENCE)
+    tab.get_by_role("link", name="Clear").click()
+    for name, status in (("other", "running"), ("spared", "pending"), ("mine-late", "pending")):
+        expect(tab.locator("tr", has_text=name).locator(".status")).to_have_text(status)
+    (tmp_path / "other").touch()
+    expect(tab.locator("tr", has_text="other").locator(".status")).to_have_text("completed", timeout=PATIENCE)
+
+
+async def enqueue_all(path, executed, asleep):
+    engine = Engine(path, workflows=shop.WORKFLOWS)
+    async with engine.client():
+        for name in executed:
+            await engine.enqueue(shop.two, name, run_id=name)
+        for name in asleep:
+            await engine.enqueue(shop.nap, shop.Order(), run_id=name, delay="1h")
+
+
+def test_a_run_is_started_by_the_keyboard_alone_and_executed(path, tab, serve, start):
+    address, _ = serve(path, "tests.web.shop")
+    start("worker", "tests.web.shop", "--store", path)
+    tab.goto(f"{address}/runs")
+    walk(tab, "Start a run…")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("h1")).to_have_text("Start a run")
+    walk(tab, "everything")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("h1")).to_have_text("Start everything")
+    typed = {"name": "Ada", "count": "many", "at": "2026-05-01", "address.street": "Main", "address.number": "12"}
+    fill_in(tab, {**typed, "lines": '["a"]'})
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#input\\.count-told")).to_contain_text("it is no whole number")
+    assert tab.input_value("[name='input.name']") == "Ada"
+    tab.faults[:] = [one for one in tab.faults if "status of 422" not in one]
+    fill_in(tab, {"count": "3"})
+    tab.keyboard.press("Enter")
+    expect(tab.locator(".flash")).to_be_visible()
+    expect(tab.locator("#head .title .status")).to_have_text("completed", timeout=PATIENCE)
+    expect(tab.locator("main")).to_contain_text('"street": "Main"')
+
+
+def fill_in(tab, texts):
+    """Type into fields of an input, by Tab from one to the next; the last of them is one where Enter sends."""
+    left = {f"input.{name}": text for name, text in texts.items()}
+    for _ in range(60):
+        name = tab.evaluate("document.activeElement.name || ''")
+        if name in left:
+            tab.keyboard.press("Control+A")
+            tab.keyboard.type(left.pop(name))
+        if not left and tab.evaluate("document.activeElement.tagName") == "INPUT":
+            return
+        tab.keyboard.press("Tab")
+    pytest.fail(f"Tab does not lead to {list(left)}")
+
+
 def walk(tab, text):
     """Press Tab until what has the focus says this; each stop can be seen to have it."""
     for _ in range(60):
@@ -153,7 +221,7 @@ def walk(tab, text):
 
 
 def test_all_that_is_written_can_be_read_in_either_colours(filled, tab, serve):
-    address, _ = serve(filled)
+    address, _ = serve(filled, "tests.web.shop")
     for scheme, other in (("light", "dark"), ("dark", "light")):
         tab.emulate_media(color_scheme=other)
         check_colours(tab, address, scheme)
@@ -163,7 +231,9 @@ def check_colours(tab, address, scheme):
     tab.goto(f"{address}/runs")
     tab.get_by_role("button", name=scheme.capitalize(), exact=True).click()
     assert tab.evaluate("document.documentElement.dataset.theme") == scheme
-    for at in ("/runs", "/runs/failed", "/runs/asks", "/signal/asks", "/log/sold"):
+    places = ["/runs", "/runs/failed", "/runs/asks", "/signal/asks", "/log/sold", "/queues", "/schedules", "/workers"]
+    places += ["/trouble", "/schedules/yearly", "/remove-schedule/yearly", "/many/cancel?workflow=nap", "/start"]
+    for at in [*places, "/start?workflow=everything"]:
         tab.goto(address + at)
         tab.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         assert tab.evaluate(FAINT, CONTRAST) == [], at

@@ -136,7 +136,7 @@ def test_workers_are_shown_with_what_they_serve_and_hold_and_whether_they_live(p
         assert dead["serves"] == [{"workflow": "other", "version": "2", "queue": "slow", "namespace": "elsewhere"}]
         text = " ".join(shown(await browser.page("/workers")).split())
         assert "process 4 on far gone lock free" in text
-        assert "other 2 slow in elsewhere" in text
+        assert "other 2 from queue slow, in elsewhere" in text
         async with Engine(path, workflows=[shop.two], name="alive one") as engine:
             handle = await engine.enqueue(shop.two, "gate", run_id="held/run")
             await until(handle.row, "running")

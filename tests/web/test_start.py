@@ -102,6 +102,7 @@ def test_what_does_not_fit_is_said_beside_it_and_kept(path, browse):
         answer = await browser.send(at, {**fields(await browser.page(at)), **wrong})
         assert answer.status_code == 422
         assert wrong.items() <= fields(answer.text).items()
+        assert "5 fields do not fit" in answer.text
         names = ["input.count", "input.lines", "priority", "tags", "delay"]
         assert sorted(re.findall(r' name="([^"]+)"[^>]* aria-invalid="true"', answer.text)) == sorted(names)
         for name in names:

@@ -81,7 +81,7 @@ async def _show(asking: Asking, deed: Deed, **more: Any) -> dict[str, Any]:
             "most": min(number, MOST),
             "statuses": [one.word for one in Status if one in (where.status or ())],
             "sample": [describe.row(one) for one in sample],
-            "asked": asked_of(query, exact=True),
+            "asked": asked_of(query),
             "listed": asked_of(asking.query),
             "key": f"dashboard-{secrets.token_hex(8)}",
             "tally": None,
@@ -94,7 +94,7 @@ def _change(deed: Deed) -> Change:
     action = next(one for one in ACTIONS if one.verb == deed.verb)
 
     async def ask(asking: Asking) -> dict[str, Any]:
-        return await _show(asking, deed, do=deed.verb)
+        return await _show(asking, deed, do=deed.verb, about=action.summary)
 
     async def act(order: Order) -> Changed:
         where = narrowed(order.namespace, order.query, deed.among)

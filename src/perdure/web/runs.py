@@ -68,13 +68,8 @@ def where_of(namespace: str, query: Mapping[str, Any]) -> Filter:
     )
 
 
-def asked_of(query: Mapping[str, Any], *, exact: bool = False) -> dict[str, Any]:
-    """Return what runs are chosen by as it stands in addresses and forms.
-
-    Args:
-        query: the parameters.
-        exact: whether instants are to the microsecond, as for programs, or to the minute, as for people.
-    """
+def asked_of(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what runs are chosen by as it stands in addresses and forms; instants as short as they can be exact."""
     tags = query["tag"] or {}
     asked: dict[str, Any] = {
         **{name: query[name] for name in FILTERS},
@@ -83,8 +78,9 @@ def asked_of(query: Mapping[str, Any], *, exact: bool = False) -> dict[str, Any]
     }
     for name in ("created_after", "created_before", "ended_after", "ended_before"):
         if asked[name] is not None:
-            timespec = "microseconds" if exact else "minutes"
-            asked[name] = asked[name].isoformat(timespec=timespec).replace("+00:00", "Z")
+            is_round = asked[name].second == asked[name].microsecond == 0
+            text = asked[name].isoformat(timespec="minutes" if is_round else "microseconds")
+            asked[name] = text.replace("+00:00", "Z")
     return asked
 
 

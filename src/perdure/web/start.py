@@ -178,7 +178,7 @@ async def _start(order: Order) -> Changed:
             found = definition.input.decode(data)
         except Undecodable as error:
             wrong |= _misfits(definition, data, fields, error)
-    elif value:
+    elif value and not definition.takes_input:
         wrong[INPUT] = f"{definition.name} takes no input"
     if not wrong:
         try:

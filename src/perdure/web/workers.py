@@ -8,6 +8,8 @@ from perdure import describe
 from perdure.web.pages import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perdure.web.asking import Asked
     from perdure.web.reading import Reader
 
@@ -46,7 +48,23 @@ def workers_page(reader: Reader) -> Page:
         read,
         "Workers",
         "workers.html",
+        draw=_draw,
     )
+
+
+def _draw(data: Mapping[str, Any], _: Mapping[str, Any]) -> dict[str, Any]:
+    """Return workers with what they serve in few words: each serves every workflow of its from every queue of its."""
+    return {
+        "workers": [
+            {
+                **one,
+                "workflows": sorted({(route["workflow"], route["version"]) for route in one["serves"]}),
+                "queues": sorted({route["queue"] for route in one["serves"]}),
+                "namespaces": sorted({route["namespace"] for route in one["serves"]}),
+            }
+            for one in data["workers"]
+        ]
+    }
 
 
 __all__ = ["workers_page"]
