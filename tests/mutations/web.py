@@ -6,6 +6,7 @@ from tests.mutations.mutation import Mutation
 
 _GUARD = "web/guarding.py"
 _SECURITY = "web/test_security.py::test_"
+_MANY, _FLEET = "web/test_many.py::test_", "web/test_fleet.py::test_"
 
 WEB = [
     Mutation(
@@ -98,6 +99,55 @@ WEB = [
         "return [[key, self.shown(held, *path, _name(key))] for key, held in pairs]",
         "return pairs",
         "web/test_redaction.py::test_it_is_found_in_every_form_in_which_values_are_stored",
+    ),
+    Mutation(
+        "what is created after many runs were shown is left alone",
+        "web/many.py",
+        'query = {**asking.query, "created_before": until if before is None else min(before, until)}',
+        "query = dict(asking.query)",
+        _MANY + "what_is_confirmed_is_done_and_nothing_else[sqlite]",
+    ),
+    Mutation(
+        "no more runs are dealt with than were confirmed",
+        "web/many.py",
+        'most=order.query["most"])',
+        "most=None)",
+        _MANY + "all_of_it_by_a_program_bounded_and_told[sqlite]",
+    ),
+    Mutation(
+        "nothing is done to all runs there are",
+        "web/many.py",
+        "if not chosen:",
+        "if False:",
+        _MANY + "all_of_it_by_a_program_bounded_and_told[sqlite]",
+    ),
+    Mutation(
+        "a dashboard of one namespace shows no other",
+        "web/spaces.py",
+        "if path.startswith(PREFIX) and not self._reader.is_fixed:",
+        "if path.startswith(PREFIX):",
+        _FLEET + "each_namespace_has_addresses_of_its_own[sqlite]",
+    ),
+    Mutation(
+        "a dashboard of one namespace tells nothing of the others",
+        "web/trouble.py",
+        "shown = diagnose(replace(report.condition, contents=None)) if reader.is_fixed else report",
+        "shown = report",
+        _FLEET + "what_is_in_trouble_is_told_with_what_to_do[sqlite]",
+    ),
+    Mutation(
+        "a form that is sent twice starts one run",
+        "web/start.py",
+        'options.setdefault("run_id", typed["new_id"] or None)',
+        "pass",
+        "web/test_start.py::test_a_run_is_started_by_a_form_with_all_kinds_of_fields[sqlite]",
+    ),
+    Mutation(
+        "what is redacted of tags is left out of schedules",
+        "describe.py",
+        'redaction().shown(policy.tags or {}, "tags")',
+        "policy.tags or {}",
+        "web/test_redaction.py::test_secrets_are_in_no_page_no_twin_and_no_download[sqlite]",
     ),
     Mutation(
         "a store that was replaced is not read on",

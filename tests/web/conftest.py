@@ -56,7 +56,7 @@ async def fill(path):
     order = shop.Order()
     async with engine:
         for key in ("yearly", f"../{shop.EVIL}"):
-            await engine.schedule(shop.nap, order, every="300d", key=key, tags={"note": shop.EVIL[:60]})
+            await engine.schedule(shop.nap, order, every="300d", key=key, tags={"note": shop.EVIL[:60], "region": "eu"})
         for one, name in ((shop.sell, "sold"), (shop.fail, "failed"), (shop.family, "parent")):
             handle = await engine.enqueue(one, order, run_id=name, tags={"note": shop.EVIL[:60], "region": "eu"})
             try:

@@ -26,6 +26,9 @@ def test_secrets_are_in_no_page_no_twin_and_no_download(filled, browse):
             pages = ("/runs", "/log", "/cancel", "/signal", "/fork")
             texts += [await browser.page(f"{at}/{run_id}") for at in pages]
             texts += [json.dumps(await browser.json(f"{at}/{run_id}")) for at in ("/runs", "/log")]
+        for at in ("/schedules", "/schedules/yearly", "/trouble", "/queues", "/many/cancel?status=waiting"):
+            texts.append(await browser.page(at))
+            texts += [json.dumps(await browser.json(at))] if "/many" not in at else []
         assert (await browser.get("/artifacts/sold?seq=1")).status_code == 403
         assert (await browser.get("/artifacts/sold?step=charge%231&name=x")).status_code == 403
         assert "/artifacts/" not in "".join(texts)
@@ -36,6 +39,7 @@ def test_secrets_are_in_no_page_no_twin_and_no_download(filled, browse):
     for text in texts:
         assert [secret for secret in SECRETS if secret in text] == []
         assert "region=eu" not in text
+        assert '"region": "eu"' not in text
     plain = "".join(browse(filled, both))
     assert [secret for secret in SECRETS if secret not in plain] == []
 

@@ -27,7 +27,7 @@ from perdure.web.queues import QUEUES
 from perdure.web.reading import Reader
 from perdure.web.rendering import Links, render
 from perdure.web.run import run_page
-from perdure.web.runs import RUNS
+from perdure.web.runs import runs_page
 from perdure.web.schedules import SCHEDULE, SCHEDULES
 from perdure.web.settings import settings
 from perdure.web.spaces import Spaces
@@ -103,8 +103,8 @@ def _application(reader: Reader, setup: Settings) -> Starlette:
     live = Live(reader)
     doorman = Doorman(setup, SystemClock())
     shown: tuple[Page, ...] = (
-        RUNS, run_page(reader.logs), LOG, start_page(reader), QUEUES, SCHEDULES, SCHEDULE, workers_page(reader),
-        trouble_page(reader),
+        runs_page(reader.lately), run_page(reader.logs), LOG, start_page(reader), QUEUES, SCHEDULES, SCHEDULE,
+        workers_page(reader), trouble_page(reader),
     )  # fmt: skip
     told = description(shown, actions.ACTIONS, CHANGES)
 

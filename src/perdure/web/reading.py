@@ -24,6 +24,7 @@ from perdure.operations import Operations
 from perdure.store.coded import coded
 from perdure.store.open import is_postgres, open_store, store_name, store_path
 from perdure.sync import Engine as SyncEngine
+from perdure.web.lately import Lately
 from perdure.web.logs import Logs
 from perdure.workflow import collect
 
@@ -87,6 +88,7 @@ class Reader:
         self.redaction = redaction
         self._codecs = default_codecs() if codecs is None else check_codecs(codecs)
         self.logs = Logs()
+        self.lately = Lately()
         self.changes = 0
         self._given: Store | None = None
         self._store: Store | None = None
@@ -193,6 +195,7 @@ class Reader:
         with self._opening:
             if self._store is store:
                 self._store = None
+                self.lately.forget()
                 if self._given is None:
                     store.close()
 

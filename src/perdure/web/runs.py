@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from perdure import describe
 from perdure.filtering import filter_of
-from perdure.model.counting import counts, edges, traffic_of
+from perdure.model.counting import counts
 from perdure.model.places import cursor_of, place_at
 from perdure.model.records import Status
 from perdure.operations import codeless
 from perdure.operations.holding import live_workers
 from perdure.web import plots
 from perdure.web.asking import Choices, Moment, Tags, Text, Whole
+from perdure.web.lately import WINDOWS
 from perdure.web.pages import Page
 from perdure.web.rendering import micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perdure.store.protocol import Filter, Store
+    from perdure.store.protocol import Filter
     from perdure.web.asking import Asked, Parameter
+    from perdure.web.lately import Lately
 
 PAGE: Final = 50
 """Runs on a page."""
 MOST: Final = 500
 COUNTED: Final = 10_000
 """Runs that are counted at most where they have to be looked at one by one."""
-BUCKETS: Final = 60
-WINDOWS: Final = {"1h": 3600, "6h": 6 * 3600, "24h": 86400, "7d": 7 * 86400}
-"""How far back a plot may go, in seconds."""
 FILTERS: Final = (
     "workflow", "version", "queue", "id_prefix", "created_after", "created_before", "ended_after", "ended_before",
     "error",
@@ -84,7 +84,7 @@ def asked_of(query: Mapping[str, Any]) -> dict[str, Any]:
     return asked
 
 
-def read(asked: Asked) -> dict[str, Any]:
+def read(asked: Asked, lately: Lately) -> dict[str, Any]:
     """Return a page of runs, newest first; how many there are by status; and what became of runs lately."""
     store, query = asked.store, asked.query
     where = where_of(asked.namespace, query)
@@ -105,17 +105,8 @@ def read(asked: Asked) -> dict[str, Any]:
         ],
         "next": cursor_of(where.place(shown[-1]), by_end=where.by_end) if len(rows) > len(shown) else None,
         "counts": describe.counts(counts(counted, exact=sum(one.number for one in counted) < COUNTED)),
-        "traffic": _traffic(store, asked.namespace, query["workflow"], (query["window"] or ("1h",))[-1]),
+        "traffic": lately.of(store, asked.namespace, query["workflow"], (query["window"] or ("1h",))[-1]),
     }
-
-
-def _traffic(store: Store, namespace: str, workflow: str | None, window: str) -> dict[str, Any]:
-    """Return what became of runs; buckets end at round instants, so that they stay what they are from look to look."""
-    width = WINDOWS[window] * 1_000_000 // BUCKETS
-    until = -(-store.now() // width) * width
-    since = until - BUCKETS * width
-    found = store.traffic(since, until, BUCKETS, workflow=workflow, namespace=namespace)
-    return describe.traffic(traffic_of(edges(since, until, BUCKETS), found))
 
 
 def _draw(data: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,20 +128,23 @@ def _took(run: Mapping[str, Any]) -> float | None:
     return None if run["ended_at"] is None else (micros(run["ended_at"]) - micros(run["created_at"])) / 1e6
 
 
-RUNS = Page(
-    "/runs",
-    "listRuns",
-    "Runs of one kind, newest first; how many there are; and what became of runs lately.",
-    read,
-    "Runs",
-    "runs.html",
-    parameters=(
-        *CHOSEN,
-        Choices("window", tuple(WINDOWS)),
-        Text("after", 60),
-        Whole("limit", least=1, most=MOST, default=PAGE),
-    ),
-    draw=_draw,
-)
+def runs_page(lately: Lately) -> Page:
+    """Make the page."""
+    return Page(
+        "/runs",
+        "listRuns",
+        "Runs of one kind, newest first; how many there are; and what became of runs lately.",
+        partial(read, lately=lately),
+        "Runs",
+        "runs.html",
+        parameters=(
+            *CHOSEN,
+            Choices("window", tuple(WINDOWS)),
+            Text("after", 60),
+            Whole("limit", least=1, most=MOST, default=PAGE),
+        ),
+        draw=_draw,
+    )
 
-__all__ = ["CHOSEN", "COUNTED", "RUNS", "asked_of", "where_of"]
+
+__all__ = ["CHOSEN", "COUNTED", "asked_of", "runs_page", "where_of"]
