@@ -16,6 +16,7 @@ TOOLS = {
     "aiosqlite": "tests/transactional/banks.py",
     "basedpyright": "Makefile",
     "hatchling": "pyproject.toml",
+    "httpx2": "tests/contrib/test_starlette.py",
     "import_linter": "Makefile",
     "mkdocs": "Makefile",
     "mkdocs_material": "mkdocs.yml",
@@ -36,6 +37,7 @@ NAMESPACES = {"opentelemetry_api": "opentelemetry", "opentelemetry_sdk": "opente
 DATA = {"tzdata"}
 SPELLED = {
     "aiosqlite": "sqlite+aiosqlite:",
+    "httpx2": "starlette.testclient",
     "import_linter": "lint-imports",
     "mkdocs_material": "name: material",
     "pytest_timeout": "timeout =",

@@ -12,8 +12,8 @@ import perdure
 from tests.house import tree
 
 HEAVY = {
-    "apsw", "click", "cryptography", "opentelemetry", "prometheus_client", "psycopg", "rich", "sqlalchemy", "sqlite3",
-    "starlette", "zstandard",
+    "IPython", "agents", "apsw", "click", "cryptography", "django", "fastapi", "flask", "opentelemetry",
+    "prometheus_client", "psycopg", "pydantic_ai", "rich", "sqlalchemy", "sqlite3", "starlette", "zstandard",
 }  # fmt: skip
 
 
