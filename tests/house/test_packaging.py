@@ -31,8 +31,10 @@ TOOLS = {
 BROUGHT = {"hypothesis": ("machine.py", "watched.py")}
 # Whoever has a pool or an engine to make a source of brings them along.
 GIVEN = {"psycopg_pool", "sqlalchemy"}
-# Packages that are parts of one namespace.
-NAMESPACES = {"opentelemetry_api": "opentelemetry", "opentelemetry_sdk": "opentelemetry"}
+# Packages that are imported under another name than their own.
+NAMESPACES = {
+    "opentelemetry_api": "opentelemetry", "opentelemetry_sdk": "opentelemetry", "pydantic_ai_slim": "pydantic_ai",
+}  # fmt: skip
 # Not imported but read, by zoneinfo.
 DATA = {"tzdata"}
 SPELLED = {
