@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,12 +24,13 @@ class Portal:
         self._entered = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._pid = 0
         self._ended = asyncio.Event()
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a loop to call into."""
-        return self._loop is not None
+        """Whether there is a loop to call into. There is none in a process that was forked since it was opened."""
+        return self._loop is not None and self._pid == os.getpid()
 
     def enter(self) -> None:
         """Open it, unless it is open."""
@@ -43,7 +45,7 @@ class Portal:
             self._entered -= 1
             if self._entered > 0:
                 return
-            loop, thread, self._loop = self._loop, self._thread, None
+            loop, thread, self._loop = self._loop if self.is_open else None, self._thread, None
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(self._ended.set)
             thread.join()
@@ -52,7 +54,7 @@ class Portal:
         """Await a coroutine on the loop, block until it has ended, and return or raise as it does.
 
         Raises:
-            EngineNotOpen: there is no loop, or it ended meanwhile.
+            EngineNotOpen: there is no loop, or it ended meanwhile, or it is another process's.
             ColourError: called on the loop's own thread.
         """
         loop = self._loop
@@ -60,6 +62,12 @@ class Portal:
             coro.close()
             raise EngineNotOpen(
                 "the engine is not open", advice="use `with engine:` to execute, or `with engine.client():`"
+            )
+        if self._pid != os.getpid():
+            coro.close()
+            raise EngineNotOpen(
+                "the engine was opened before this process was forked, and its thread is not here",
+                advice="make and open an engine in each process, after the fork",
             )
         if asyncio._get_running_loop() is loop:
             coro.close()
@@ -92,6 +100,7 @@ class Portal:
 
     def _start(self) -> None:
         ready = threading.Event()
+        self._pid = os.getpid()
 
         async def live() -> None:
             self._ended = asyncio.Event()

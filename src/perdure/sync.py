@@ -208,7 +208,8 @@ class Engine:
             try:
                 yield self
             finally:
-                self._portal.call(client.__aexit__(None, None, None))
+                if self._portal.is_open:  # not so in a process forked meanwhile, whose parent closes it
+                    self._portal.call(client.__aexit__(None, None, None))
         finally:
             self._portal.leave()
 
