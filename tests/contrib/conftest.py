@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import perdure
 from tests.house import tree
 
 PATIENCE = 30.0
@@ -22,7 +23,7 @@ class Processes:
         self.children: list[subprocess.Popen[str]] = []
         self.environ = {
             **os.environ,
-            "PYTHONPATH": f"{tree.PACKAGE.parent}{os.pathsep}{tree.ROOT}",
+            "PYTHONPATH": f"{Path(perdure.__file__).parents[1]}{os.pathsep}{tree.ROOT}",
             "PERDURE_STORE": store,
             "FOLDER": str(folder),
         }

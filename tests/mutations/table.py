@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutations.coding import CODING
+from tests.mutations.contrib import CONTRIB
 from tests.mutations.diagnosis import DIAGNOSIS
 from tests.mutations.integrity import INTEGRITY
 from tests.mutations.keeping import KEEPING
@@ -556,6 +557,7 @@ TABLE = [
     *POWER,
     *QUEUES,
     *CODING,
+    *CONTRIB,
     *DIAGNOSIS,
     *SCHEDULES,
     *TRANSACTIONS,
