@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from perdure import Engine, Signal, step, workflow
 
-
 LIMIT = 10_000
 
 
