@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from perdure import INJECTED, Engine, Retry, Signal, StepContext, step, workflow
 from perdure.errors import DriftError
-from perdure.model.records import Status
+from perdure.model.records import Kind, Status
 from tests.engine.desk import in_loop
 
 SECRET = "s3cret-of-the-customer"  # noqa: S105 - it is to be found nowhere
@@ -86,6 +86,9 @@ async def test_a_message_that_does_not_fit_is_refused_without_being_shown(path, 
         await handle.signal("pin", SECRET)  # by its name only, so nothing could check it
         await handle.signal(pin, 7)
         assert await handle.result() == 7
+        (refusal,) = [event async for event in handle.events() if event.kind == Kind.SIGNAL_REFUSED]
+    assert b"reason" in refusal.args
+    assert SECRET.encode() not in refusal.args
     shown = said()
     assert "'pin' is refused" in shown
     assert SECRET not in shown
