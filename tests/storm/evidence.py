@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -164,10 +164,10 @@ def gather(plan: Plan, crew: Crew, trouble: list[str]) -> Evidence:
 
 
 def _all_runs(store: Store) -> Iterator[RunRow]:
-    after: int | None = None
-    while page := store.list_runs(Filter(after=after, limit=PAGE)):
+    where = Filter(limit=PAGE)
+    while page := store.list_runs(where):
         yield from page
-        after = page[-1].run_key
+        where = replace(where, after=where.place(page[-1]))
 
 
 def _output(store: Store, log: list[Event]) -> Any:
