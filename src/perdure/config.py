@@ -7,7 +7,7 @@ of them. The store's default is ``.perdure`` in that folder. Paths in the file a
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,71 +77,99 @@ _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def find(name: str, start: Path | None = None) -> Found:
-    """Return a setting and where it comes from.
+class Settings:
+    """The settings of a project, as they are at one moment: its file is looked for once, and only if it is needed.
 
     Args:
-        name: of one of ``SETTINGS``.
         start: the folder to look from; by default the working directory.
-
-    Raises:
-        DefinitionError: it is set to something that it cannot be, or the file cannot be read.
     """
-    setting = _BY_NAME[name]
-    said = os.environ.get(setting.variable)
-    if said:
-        return Found(_read(setting, said, setting.variable), setting.variable)
-    file, settings = _file(start)
-    if file is not None and name in settings:
+
+    def __init__(self, start: Path | None = None) -> None:
+        self._start = start
+
+    @cached_property
+    def _file(self) -> Path | None:
+        return project_file(self._start)
+
+    @cached_property
+    def _in_file(self) -> dict[str, Any]:
+        return {} if self._file is None else _read_file(self._file)
+
+    def find(self, name: str) -> Found:
+        """Return a setting and where it comes from; the name is of one of ``SETTINGS``.
+
+        Raises:
+            DefinitionError: it is set to something that it cannot be, or the file cannot be read.
+        """
+        setting = _BY_NAME[name]
+        said = os.environ.get(setting.variable)
+        if said:
+            return Found(_read(setting, said, setting.variable), setting.variable)
+        if name not in self._in_file:
+            return Found(setting.default, "default")
+        file = self._file
+        assert file is not None
         if setting.is_secret:
             raise DefinitionError(
                 f"{name} in {file} would be a secret in a file of the project",
                 advice=f"set {setting.variable}, or name a file elsewhere with {name}_file",
             )
-        return Found(_read(setting, settings[name], f"{name} in {file}", file.parent), str(file))
-    return Found(setting.default, "default")
+        return Found(_read(setting, self._in_file[name], f"{name} in {file}", file.parent), str(file))
+
+    def get(self, name: str, given: Any = None) -> Any:
+        """Return what is given, or else what the setting of this name says; raises as ``find`` does."""
+        return self.find(name).value if given is None else given
+
+    @property
+    def store(self) -> str:
+        """The store to use when none is named: a path or URL."""
+        named: str | None = self.find("store").value
+        if named:
+            return named
+        return str((_here(self._start) if self._file is None else self._file.parent) / FOLDER) + os.sep
+
+    @property
+    def namespace(self) -> str:
+        """The namespace to use when none is named."""
+        named: str | None = self.find("namespace").value
+        return named or ""
+
+    def codecs(self) -> tuple[Codec, ...]:
+        """Return what stored payloads go through when nobody says.
+
+        Raises:
+            DefinitionError: a codec or a key is none, or a library is missing.
+        """
+        codecs: list[Codec] = [_imported(one) for one in self.get("codecs") or ()]
+        if self.get("compress"):
+            codecs.append(Zstandard())
+        keys: list[str] = list(self.get("encryption_keys") or ())
+        file: str | None = self.get("encryption_keys_file")
+        if file:
+            keys += _keys_in(file)
+        if keys:
+            codecs.append(Encryption(keys))
+        return check_codecs(codecs)
 
 
 def setting(name: str, given: Any = None) -> Any:
-    """Return what is given, or else what the setting of this name says; raises as ``find`` does."""
-    return find(name).value if given is None else given
+    """Return what is given, or else what the setting of this name says; raises as ``Settings.find`` does."""
+    return Settings().get(name, given)
 
 
 def default_store(start: Path | None = None) -> str:
-    """Return the store to use when none is named: a path or URL.
-
-    Args:
-        start: the folder to look from; by default the working directory.
-    """
-    named: str | None = find("store", start).value
-    if named:
-        return named
-    folder = project_file(start)
-    return str((folder.parent if folder is not None else _here(start)) / FOLDER) + os.sep
+    """Return the store to use when none is named; see ``Settings.store``."""
+    return Settings(start).store
 
 
 def default_namespace() -> str:
     """Return the namespace to use when none is named."""
-    named: str | None = find("namespace").value
-    return named or ""
+    return Settings().namespace
 
 
 def default_codecs() -> tuple[Codec, ...]:
-    """Return what stored payloads go through when nobody says.
-
-    Raises:
-        DefinitionError: a codec or a key is none, or a library is missing.
-    """
-    codecs: list[Codec] = [_imported(one) for one in find("codecs").value or ()]
-    if find("compress").value:
-        codecs.append(Zstandard())
-    keys: list[str] = list(find("encryption_keys").value or ())
-    file: str | None = find("encryption_keys_file").value
-    if file:
-        keys += _keys_in(file)
-    if keys:
-        codecs.append(Encryption(keys))
-    return check_codecs(codecs)
+    """Return what stored payloads go through when nobody says; see ``Settings.codecs``."""
+    return Settings().codecs()
 
 
 def project_file(start: Path | None = None) -> Path | None:
@@ -158,13 +186,10 @@ def _here(start: Path | None) -> Path:
     return (start or Path.cwd()).resolve()
 
 
-def _file(start: Path | None) -> tuple[Path | None, dict[str, Any]]:
-    file = project_file(start)
-    if file is None:
-        return None, {}
+def _read_file(file: Path) -> dict[str, Any]:
     try:
         seen = file.stat()
-        return file, _table(file, seen.st_mtime_ns, seen.st_size)
+        return _table(file, seen.st_mtime_ns, seen.st_size)
     except (OSError, ValueError) as error:
         raise DefinitionError(f"{file} cannot be read: {error}", advice="mend it, or set variables") from error
 
@@ -228,10 +253,10 @@ __all__ = [
     "SETTINGS",
     "Found",
     "Setting",
+    "Settings",
     "default_codecs",
     "default_namespace",
     "default_store",
-    "find",
     "project_file",
     "setting",
 ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.client import Client
 from perdure.clock import SystemClock
 from perdure.codecs import check_codecs
-from perdure.config import default_codecs, default_namespace, default_store, setting
+from perdure.config import Settings, default_codecs, default_store, setting
 from perdure.dispatch import check_hooks
 from perdure.errors import StoreGone, WrongState
 from perdure.model import ids
@@ -134,13 +134,14 @@ class Engine(Client):
         self._target = store
         self._definitions = collect(workflows)
         self._tools = tools
+        settings = Settings()
         self._limits = limits(
-            setting("concurrency", concurrency),
-            setting("lease", lease),
-            setting("heartbeat", heartbeat),
-            setting("threads", threads),
-            setting("crash_cap", crash_cap),
-            setting("on_drift", on_drift),
+            settings.get("concurrency", concurrency),
+            settings.get("lease", lease),
+            settings.get("heartbeat", heartbeat),
+            settings.get("threads", threads),
+            settings.get("crash_cap", crash_cap),
+            settings.get("on_drift", on_drift),
         )
         self._queues = queues_of(queues)
         limited = [d.limits for d in self._definitions.values() if d.limits and d.limits.name not in self._queues]
@@ -148,10 +149,10 @@ class Engine(Client):
         self._only_queues = None if only_queues is None else tuple(queues_of(only_queues))
         self._retention = check_retention(retention)
         self._name = name
-        self._namespace = default_namespace() if namespace is None else ids.valid_namespace(namespace)
+        self._namespace = settings.namespace if namespace is None else ids.valid_namespace(namespace)
         self._relays = Relays(outboxes)
         self._codecs = None if codecs is None else check_codecs(codecs)
-        self._durability: Durability = durable(setting("durability", durability))
+        self._durability: Durability = durable(settings.get("durability", durability))
         self._clock: Clock = clock or SystemClock()
         self._takes_stores_clock = clock is None
         self._reached = reached

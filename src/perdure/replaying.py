@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.errors import DriftError, IntegrityError, PerdureError, Undecodable
 from perdure.model import equality, payloads
+from perdure.model.coding import NONE
 from perdure.model.history import fold
 from perdure.model.records import Kind, Status
 from perdure.runtime.rehearsal import Rehearsed, rehearse
@@ -209,7 +210,7 @@ class _Judge:
 
     def _other_result(self, recorded: Event, found: Event) -> str:
         before = codecs_of(self.artifacts).unpack(recorded, self.artifacts.get_artifact)
-        now = payloads.unpack(found, self.seen.artifacts.get)
+        now = NONE.unpack(found, self.seen.artifacts.get)
         if before == now:
             return ""
         output = self.code.definition.output

@@ -185,6 +185,15 @@ class TestLines:
         assert not Line(stream).is_shown
 
 
+def completed(words):
+    """What bash is told when the last of some words is to be completed."""
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_PERDURE_COMPLETE": "bash_complete"}
+    return subprocess.run(
+        [sys.executable, "-m", "perdure"], env={**os.environ, **asked, "PYTHONPATH": str(tree.PACKAGE.parent)},
+        capture_output=True, text=True, check=True, timeout=PATIENCE,
+    )  # fmt: skip
+
+
 class TestCompletion:
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
     def test_what_a_shell_needs_is_printed(self, perdure, shell):
@@ -194,18 +203,9 @@ class TestCompletion:
 
     @pytest.mark.usefixtures("ran")
     def test_ids_of_runs_are_offered(self):
-        words = {"COMP_WORDS": "perdure show go", "COMP_CWORD": "2", "_PERDURE_COMPLETE": "bash_complete"}
-        done = subprocess.run(
-            [sys.executable, "-m", "perdure"], env={**os.environ, **words, "PYTHONPATH": str(tree.PACKAGE.parent)},
-            capture_output=True, text=True, check=True, timeout=PATIENCE,
-        )  # fmt: skip
-        assert done.stdout.split() == ["plain,good"]
+        assert completed("perdure show go").stdout.split() == ["plain,good"]
 
     @pytest.mark.usefixtures("store")
     def test_without_a_store_nothing_is_offered_and_nothing_is_said(self):
-        words = {"COMP_WORDS": "perdure show go", "COMP_CWORD": "2", "_PERDURE_COMPLETE": "bash_complete"}
-        done = subprocess.run(
-            [sys.executable, "-m", "perdure"], env={**os.environ, **words, "PYTHONPATH": str(tree.PACKAGE.parent)},
-            capture_output=True, text=True, check=True, timeout=PATIENCE,
-        )  # fmt: skip
+        done = completed("perdure show go")
         assert (done.stdout.strip(), done.stderr) == ("", "")

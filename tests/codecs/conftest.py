@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import pytest
+from tests.engine.conftest import path
 
-
-@pytest.fixture
-def path(made_store):
-    """The address of the store; there is no run in it yet."""
-    return made_store()
+__all__ = ["path"]

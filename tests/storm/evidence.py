@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from perdure.model import payloads
+from perdure.model.coding import NONE
 from perdure.model.forking import uids
 from perdure.model.ids import idempotency_key
 from perdure.model.records import Event, Kind, RunRow
@@ -174,4 +175,4 @@ def _output(store: Store, log: list[Event]) -> Any:
     last = log[-1] if log else None
     if last is None or last.kind != Kind.RUN_COMPLETED:
         return None
-    return json.loads(payloads.unpack(last, store.get_artifact))
+    return json.loads(NONE.unpack(last, store.get_artifact))

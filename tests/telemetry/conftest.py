@@ -4,24 +4,10 @@ import logging
 
 import pytest
 
-from tests.engine.desk import Clock, Desk
+from tests.engine.conftest import clock, desk, path
 from tests.telemetry.listening import Ear, Traces
 
-
-@pytest.fixture
-def path(made_store):
-    """The address of the store; there is no run in it yet."""
-    return made_store()
-
-
-@pytest.fixture
-def desk():
-    return Desk()
-
-
-@pytest.fixture
-def clock():
-    return Clock()
+__all__ = ["clock", "desk", "ear", "path", "traces"]
 
 
 @pytest.fixture

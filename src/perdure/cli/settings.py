@@ -9,7 +9,7 @@ import click
 from perdure.cli.exits import Exit
 from perdure.cli.options import debug_option, json_option, print_json, screen
 from perdure.cli.render import Column, Part
-from perdure.config import SETTINGS, Found, Setting, default_store, find
+from perdure.config import SETTINGS, Found, Setting, Settings
 
 COLUMNS = (Column(), Column(flexible=True), Column(flexible=True))
 
@@ -24,7 +24,8 @@ def config(show: str | None, *, as_json: bool) -> Exit:
     Keys are never shown. What is said in code or by an option comes before all of these.
     """
     del show  # there is nothing else to do with them
-    found = [(setting, _found(setting)) for setting in SETTINGS]
+    settings = Settings()
+    found = [(setting, _found(settings, setting)) for setting in SETTINGS]
     if as_json:
         print_json({
             setting.name: {"value": _hidden(setting, one.value), "origin": one.origin, "variable": setting.variable}
@@ -43,10 +44,10 @@ def config(show: str | None, *, as_json: bool) -> Exit:
     return Exit.OK
 
 
-def _found(setting: Setting) -> Found:
-    found = find(setting.name)
+def _found(settings: Settings, setting: Setting) -> Found:
+    found = settings.find(setting.name)
     if setting.name == "store" and not found.value:
-        return found._replace(value=default_store())
+        return found._replace(value=settings.store)
     return found._replace(value="") if setting.name == "namespace" and found.value is None else found
 
 

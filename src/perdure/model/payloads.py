@@ -219,22 +219,13 @@ def pack(payload: bytes) -> tuple[int, bytes, Artifact | None]:
     return REFERENCE, artifact.hash, artifact
 
 
-def unpack(event: Event, load: Callable[[bytes], bytes | None]) -> bytes:
-    """Return an event's payload, wherever it is kept.
-
-    Raises:
-        IntegrityError: the artifact is gone or not what was written.
-    """
-    return load_payload(event.codec, event.payload, load, seq=event.seq)
-
-
 def load_payload(
     codec: int, payload: bytes | None, load: Callable[[bytes], bytes | None], *, seq: int | None = None
 ) -> bytes:
     """Return a payload as it is stored, wherever it is kept; ``seq`` names the event it is of, if it is of one.
 
     Raises:
-        IntegrityError: as for ``unpack``.
+        IntegrityError: the artifact is gone or not what was written.
     """
     payload = payload or b""
     if not codec & REFERENCE:
