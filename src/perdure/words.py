@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perdure.model.durations import to_datetime
 from perdure.model.records import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import tzinfo
 
     from perdure.model.records import RunRow
@@ -67,6 +68,19 @@ def compact(value: object, limit: int = 200) -> str:
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 step``, ``2 steps``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def departure(said: Mapping[str, Any]) -> str:
+    """Return what a ``drift_found`` says."""
+    what = f"{said.get('key')}: recorded {said.get('recorded')}, found {said.get('found')}"
+    return f"build {said.get('build')}: {what if said.get('found') else said.get('reason')}"
+
+
+def resumption(said: Mapping[str, Any], *more: str) -> str:
+    """Return what a ``run_resumed`` says, and what there is to say besides."""
+    keys = said.get("supersede") or []
+    again = f"tries again: {', '.join(keys)}" if keys else ""
+    return ", ".join(part for part in (again, "drift accepted" if said.get("accept_drift") else "", *more) if part)
 
 
 def state_of(row: RunRow, now: int) -> str:

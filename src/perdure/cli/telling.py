@@ -10,6 +10,7 @@ from perdure.cli.words import ago, clock, compact, count, span
 from perdure.model import payloads
 from perdure.model.forking import lineage
 from perdure.model.records import Kind
+from perdure.words import departure, resumption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,17 +142,12 @@ def _reason(event: Event, now: int) -> str:
 
 def _resumed(event: Event, now: int) -> str:
     del now
-    said = payloads.fields(event.payload)
-    keys = said.get("supersede") or []
-    again = f"tries again: {', '.join(keys)}" if keys else ""
-    return ", ".join(part for part in (again, "drift accepted" if said.get("accept_drift") else "") if part)
+    return resumption(payloads.fields(event.payload))
 
 
 def _drift(event: Event, now: int) -> str:
     del now
-    said = payloads.fields(event.payload)
-    what = f"{said.get('key')}: recorded {said.get('recorded')}, found {said.get('found')}"
-    return f"build {said.get('build')}: {what if said.get('found') else said.get('reason')}"
+    return departure(payloads.fields(event.payload))
 
 
 def _kept_artifact(event: Event, now: int) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perdure.words import compact, count, span
+from perdure.words import compact, count, departure, resumption, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,15 +95,11 @@ def _reason(_: dict[str, Any], said: dict[str, Any]) -> str:
 
 
 def _resumed(_: dict[str, Any], said: dict[str, Any]) -> str:
-    keys = said.get("supersede") or []
-    parts = [f"tries again: {', '.join(keys)}" if keys else "", "drift accepted" if said.get("accept_drift") else ""]
-    parts.append(str(said.get("reason") or ""))
-    return ", ".join(part for part in parts if part)
+    return resumption(said, str(said.get("reason") or ""))
 
 
 def _drift(_: dict[str, Any], said: dict[str, Any]) -> str:
-    what = f"{said.get('key')}: recorded {said.get('recorded')}, found {said.get('found')}"
-    return f"build {said.get('build')}: {what if said.get('found') else said.get('reason')}"
+    return departure(said)
 
 
 def _artifact(_: dict[str, Any], said: dict[str, Any]) -> str:

@@ -66,41 +66,40 @@ SELECT one.* FROM (
 WHERE (one.at, one.run_key) < ($1, $2) AND one.at >= $3
 ORDER BY one.at DESC, one.run_key DESC LIMIT $4
 
+-- part: rows_in_order
+-- The rows of what was found, in its order.
+SELECT v.* FROM found f CROSS JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = f.run_key LIMIT 1) v
+ORDER BY f.at DESC, f.run_key DESC
+
 -- name: list_by_creation
 -- The rows of runs newest first.
 WITH found AS MATERIALIZED ({by_creation})
-SELECT v.* FROM found f CROSS JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = f.run_key LIMIT 1) v
-ORDER BY f.at DESC, f.run_key DESC;
+{rows_in_order};
 
 -- name: list_by_end
 -- The rows of runs latest ended first.
 WITH found AS MATERIALIZED ({by_end})
-SELECT v.* FROM found f CROSS JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = f.run_key LIMIT 1) v
-ORDER BY f.at DESC, f.run_key DESC;
+{rows_in_order};
 
 -- name: list_by_error
 -- The rows of runs of one error.
 WITH found AS MATERIALIZED ({by_error})
-SELECT v.* FROM found f CROSS JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = f.run_key LIMIT 1) v
-ORDER BY f.at DESC, f.run_key DESC;
+{rows_in_order};
 
 -- name: list_by_parent
 -- The rows of runs of one parent.
 WITH found AS MATERIALIZED ({by_parent})
-SELECT v.* FROM found f CROSS JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = f.run_key LIMIT 1) v
-ORDER BY f.at DESC, f.run_key DESC;
+{rows_in_order};
 
 -- name: list_of_tag
 -- The rows of runs that have one tag.
 WITH found AS MATERIALIZED ({of_tag})
-SELECT v.* FROM found f CROSS JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = f.run_key LIMIT 1) v
-ORDER BY f.at DESC, f.run_key DESC;
+{rows_in_order};
 
 -- name: list_of_prefix
 -- The rows of runs whose ids begin alike.
 WITH found AS MATERIALIZED ({of_prefix})
-SELECT v.* FROM found f CROSS JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = f.run_key LIMIT 1) v
-ORDER BY f.at DESC, f.run_key DESC;
+{rows_in_order};
 
 -- name: count_list_by_creation
 -- How many there are of each route and status.
