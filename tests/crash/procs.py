@@ -272,17 +272,21 @@ def audit(crew: Crew, run_id: str, entries: list[Entry]) -> None:
     audit_log(crew.events(run_id), begins, SLACK if is_postgres(crew.store) else 0)
 
 
-def audit_log(events: list[Event], begins: list[Entry], slack: int, overlapping: Container[Entry] = ()) -> None:
+def audit_log(
+    events: list[Event], begins: list[Entry], slack: int, overlapping: Container[Entry] = (), *, copied: int = 0
+) -> None:
     """The same of one run's log and the begins of its bodies.
 
     No body begins after its step's outcome was recorded, nor twice under one claim; all begins of a step carry one
-    idempotency key of its own, and the attempt of each is one more than the failures recorded before it.
+    idempotency key of its own, and the attempt of each is one more than the failures recorded before it. What had begun
+    in the origin of a fork counts as one of these.
 
     Args:
         events: the log.
         begins: what bodies said as they began.
         slack: µs by which their clock and that of the log may differ.
         overlapping: those that were about to begin when their process was stopped, and did when it went on.
+        copied: the last event that a fork has of its origin.
     """
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     claims = [(fields(event.payload)["pid"], event.seq) for event in events if event.kind == Kind.RUN_CLAIMED]
@@ -299,7 +303,9 @@ def audit_log(events: list[Event], begins: list[Entry], slack: int, overlapping:
         if entry in overlapping:
             continue
         assert all(entry.at <= event.at + slack for event in done), f"{entry.key} began again after it was committed"
-        earliest, latest = (sum(event.at < entry.at + error for event in failed) for error in (-slack, slack))
+        begun = [e for e in events[:copied] if e.key == entry.key and e.kind == Kind.STEP_STARTED]
+        over = {event.attempt: event.at for event in (*begun, *failed)}.values()
+        earliest, latest = (sum(at < entry.at + error for at in over) for error in (-slack, slack))
         assert 1 + earliest <= entry.attempt <= 1 + latest
     assert len(set(keys.values())) == len(keys)
     for key in keys:

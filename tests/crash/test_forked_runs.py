@@ -90,7 +90,7 @@ def check(crew: Crew, label: str, *, keep_keys: bool) -> None:
     keys = {run: {entry.key: entry.idem for entry in entries} for run, entries in begun.items()}
     for key, idem in keys["fork"].items():
         assert (idem == keys["r"][key]) == keep_keys, label
-    audit_log(fork, begun["fork"], SLACK if is_postgres(crew.store) else 0)
+    audit_log(fork, begun["fork"], SLACK if is_postgres(crew.store) else 0, copied=copied)
     again = len(begun["fork"]) - len(keys["fork"]) - 1
     assert 0 <= again <= 3, f"{label}: {again} bodies ran again after one kill"
 

@@ -323,6 +323,16 @@ TABLE = [
         "while (self._pending or self._verbs) and not self._busy:", "while self._pending or self._verbs:",
         _INTERLEAVINGS + "verbs_are_executed_in_their_order_whoever_asks_while_another_is_answered",
     ),
+    Mutation(
+        "who asks something of the store has a turn between batches", "runtime/journal.py",
+        "self._owed = len(self._verbs)\n", "self._owed = 0\n",
+        _INTERLEAVINGS + "whoever_asks_something_of_the_store_is_not_kept_waiting_by_those_who_always_write",
+    ),
+    Mutation(
+        "a slot that becomes free while the claiming ends is not forgotten", "runtime/claiming.py",
+        "if not (self._missed and self._hungry):", "if True:",
+        _INTERLEAVINGS + "a_slot_that_becomes_free_at_the_end_of_a_claiming_is_filled_at_once",
+    ),
     # -- builds
     Mutation(
         "a run is refused at the epoch it was held at", _BUILDS,

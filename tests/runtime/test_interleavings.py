@@ -488,3 +488,100 @@ def test_a_run_that_is_claimed_while_it_is_looked_which_are_held_is_kept(tmp_pat
             assert await asyncio.wait_for(handle.result(), 10) == 2
 
     asyncio.run(main())
+
+
+class AlwaysMore(Wrapper):
+    """A disk so slow that there is always more to write once it has written: the loop turns meanwhile."""
+
+    inline = False
+    commits = 0
+
+    def __init__(self, inner, loop):
+        super().__init__(inner)
+        self.loop, self.begun, self.enough = loop, asyncio.Event(), asyncio.Event()
+
+    async def turn(self):
+        if self.commits == 1:
+            self.begun.set()
+        if self.commits == 10:
+            self.enough.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    def commit(self, items, *, wait=True):
+        self.commits += any(event.kind is Kind.STEP_COMPLETED for item in items for event in item.events)
+        asyncio.run_coroutine_threadsafe(self.turn(), self.loop).result(10)
+        return self.inner.commit(items, wait=wait)
+
+
+@step
+async def begins_later(*, ctx: StepContext = INJECTED) -> None:
+    await ctx.tools.begun.wait()
+
+
+@workflow
+async def many_steps(after: bool) -> None:
+    if after:
+        await begins_later()
+    for number in range(40):
+        await plain(number)
+
+
+def test_whoever_asks_something_of_the_store_is_not_kept_waiting_by_those_who_always_write(tmp_path):
+    async def main():
+        store = AlwaysMore(opened(tmp_path), asyncio.get_running_loop())
+        async with Engine(store, workflows=[many_steps], tools=store) as engine:
+            first, second = await engine.enqueue_many(many_steps, [False, True])
+            await store.enough.wait()
+            asked = store.commits
+            await first.row()
+            answered = store.commits
+            await second.result()
+            assert store.commits > asked + 30
+            assert answered <= asked + 2
+        store.close()
+
+    asyncio.run(main())
+
+
+class Urgent(Wrapper):
+    """While it is asked for urgent runs, the only one that is executed comes to its end, which is written next."""
+
+    def __init__(self, inner, loop):
+        super().__init__(inner)
+        self.loop, self.gate = loop, asyncio.Event()
+
+    def changed(self):
+        return False  # nobody tells that there is more to claim
+
+    async def turn(self):
+        self.gate.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    def urgent(self, *args):
+        if self.inner.hasty:
+            raise StoreBusy("busy")
+        asyncio.run_coroutine_threadsafe(self.turn(), self.loop).result(10)
+        return self.inner.urgent(*args)
+
+
+@step
+async def waits_for_the_gate(*, ctx: StepContext = INJECTED) -> None:
+    await ctx.tools.gate.wait()
+
+
+@workflow
+async def ends_once_asked() -> None:
+    await waits_for_the_gate()
+
+
+def test_a_slot_that_becomes_free_at_the_end_of_a_claiming_is_filled_at_once(tmp_path):
+    async def main():
+        store = Urgent(opened(tmp_path), asyncio.get_running_loop())
+        async with Engine(store, workflows=[ends_once_asked], tools=store, concurrency=1) as engine:
+            for handle in await engine.enqueue_many(ends_once_asked, [None, None]):
+                await handle.result(timeout=10)
+        store.close()
+
+    asyncio.run(main())

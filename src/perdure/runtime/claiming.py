@@ -85,6 +85,8 @@ class Claiming:
         self._serving: asyncio.Task[None] | None = None
         self._hungry = True
         """Whether there may be more to claim than there were slots for, here or of a queue; else it is announced."""
+        self._missed = False
+        """Whether a slot has become free since what is to be claimed was last looked for."""
 
     def serve(self) -> None:
         """Claim from now on."""
@@ -101,7 +103,8 @@ class Claiming:
 
     def freed(self) -> None:
         """A slot has become free."""
-        # A claim that is under way looks for itself whether there are slots for more.
+        self._missed = True
+        # A claiming that is under way looks for itself, at its end, whether there are slots for more.
         if (self._hungry and not self._busy) or self.wanted:
             self._wake.set()
 
@@ -147,7 +150,8 @@ class Claiming:
                 await self._pause()
             else:
                 self._busy = False
-                await self._wake.wait()
+                if not (self._missed and self._hungry):
+                    await self._wake.wait()
 
     async def _pause(self) -> None:
         # Not woken by news: what fails at each try would otherwise fail as often as anyone writes.
@@ -156,14 +160,16 @@ class Claiming:
     async def _claim(self) -> None:
         if self.wanted:
             await self._claim_wanted()
-        self._hungry = True
+        self._hungry, self._missed = True, False
         while self._worker.free > 0 and not self._ending.is_set() and not self._only:
             limit = min(self._worker.free, BATCH)
+            self._missed = False
             claims = await self._claim_up_to(limit)
             if len(claims) < limit:
                 await self._look_ahead()
                 return
         if self._worker.free <= 0 and not self._ending.is_set() and not self._only:
+            self._missed = False
             await self._claim_urgent()
 
     async def _claim_urgent(self) -> None:

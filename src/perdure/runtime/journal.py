@@ -58,6 +58,9 @@ class Journal:
         self._reached = reached
         self._pending: dict[Run, CommitItem] = {}
         self._verbs: deque[_Verb] = deque()
+        self._owed = 0
+        """How many verbs were queued when the last batch was taken: they come before the next one, however soon that is
+        there, and nothing that they must follow is in it."""
         self._busy = False
         self._scheduled = False
         self._closed = False
@@ -129,27 +132,27 @@ class Journal:
         # Whoever is answered may ask for more, and that may go to the thread: then the rest waits its turn.
         while (self._pending or self._verbs) and not self._busy:
             inline = self._store.inline and self._typical < SLOW
-            if self._pending:
+            if self._pending and not self._owed:
+                self._owed = len(self._verbs)
                 batch, self._pending = self._pending, {}
                 for run in batch:
                     run.item = None
                 if not inline or not self._commit_inline(batch):
                     self._commit_on_thread(batch)
                     return
-                if self._pending:
+                if self._pending and not self._owed:
                     # What the settled runs submitted shares the next commit, one turn later.
                     self.kick()
                     return
             else:
-                verb = self._verbs.popleft()
-                if verb.background or not inline:
+                verb = self._verbs[0]
+                on_thread = verb.background or not inline or not self._execute_inline(verb)
+                self._verbs.popleft()
+                self._owed = max(0, self._owed - 1)
+                if on_thread:
                     self._busy = True
                     self._threads.submit(_Job(verb.execute, partial(self._verb_done, verb)), copy_context(), None)
                     return
-                if not self._execute_inline(verb):
-                    verb.background = True
-                    self._verbs.appendleft(verb)
-                    continue
                 self._answer(verb)
 
     def _commit_inline(self, batch: dict[Run, CommitItem]) -> bool:
