@@ -27,7 +27,7 @@ from perdure.hooks import Hooks, Notice, WorkerNotice
 from perdure.model.counting import Bucket, Counts, Latency, Traffic
 from perdure.model.failures import Failure
 from perdure.model.hints import volatile
-from perdure.model.records import Status
+from perdure.model.records import Event, Kind, Status
 from perdure.model.retention import Retention
 from perdure.model.retry import Retry
 from perdure.operations import Pruned, Runs, Tally
@@ -48,11 +48,13 @@ __all__ = [
     "Counts",
     "Emitted",
     "Engine",
+    "Event",
     "Explanation",
     "Failure",
     "Finding",
     "Handle",
     "Hooks",
+    "Kind",
     "Latency",
     "Notice",
     "OccurrenceView",

@@ -190,8 +190,8 @@ class _Judge:
         """Return in which way two ends differ; empty if they do not."""
         if recorded.kind != found.kind:
             why = payloads.failure_of(found.payload)
-            now = f"{Kind(found.kind).word.removeprefix('run_')}" + (f" with {_failure(why)}" if why else "")
-            return f"the log ends as {Kind(recorded.kind).word.removeprefix('run_')}, the code now ends as {now}"
+            now = f"{found.word.removeprefix('run_')}" + (f" with {_failure(why)}" if why else "")
+            return f"the log ends as {recorded.word.removeprefix('run_')}, the code now ends as {now}"
         if recorded.kind == Kind.RUN_COMPLETED:
             return self._other_result(recorded, found)
         before, now_ = (payloads.failure_of(event.payload) for event in (recorded, found))

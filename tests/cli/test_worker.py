@@ -8,7 +8,6 @@ import signal
 import pytest
 
 from perdure import Engine
-from perdure.model.records import Kind
 from tests.cli import shop
 from tests.cli.conftest import SHOP, until
 
@@ -27,7 +26,7 @@ def enqueue(store):
 
 
 def kinds(events):
-    return [Kind(event.kind).word for event in events]
+    return [event.word for event in events]
 
 
 @pytest.mark.parametrize("target", [f"{SHOP}:slow", SHOP, f"{SHOP}:engine"])

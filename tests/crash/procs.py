@@ -225,7 +225,7 @@ class Crew:
 
     def kinds(self, run_id: str) -> list[str]:
         """The kinds of a run's events, in words."""
-        return [Kind(event.kind).word for event in self.events(run_id)]
+        return [event.word for event in self.events(run_id)]
 
     def log(self, process: BaseProcess) -> str:
         """What a process logged."""

@@ -29,7 +29,7 @@ GROUPS = {
     "Limit": "Queue Rate QueueView",
     "Recur": "ScheduleHandle ScheduleView OccurrenceView",
     "In a step": "step_context StepContext INJECTED",
-    "Watch": "Stream Emitted emit Hooks Notice WorkerNotice Counts Traffic Bucket Latency",
+    "Watch": "Event Kind Stream Emitted emit Hooks Notice WorkerNotice Counts Traffic Bucket Latency",
     "Find out what is wrong": "Explanation Cause Finding",
     "Modules and errors": "sync errors PerdureError",
 }
@@ -42,6 +42,9 @@ TOLD = {
     + ", ".join(f"`{status.word}`" for status in perdure.Status)
     + ". `status.word` is the name, `status.terminal` whether the run has ended (a failed or cancelled one can still "
     "be resumed).",
+    "Kind": "What an event says, as `event.kind`: "
+    + ", ".join(f"`{kind.name}`" for kind in perdure.Kind)
+    + ". `kind.word` is the name in lower case. [Events](events.md) has what comes with each.",
     "errors": "Every error class. They are listed, with what to do about each, in [errors](errors.md).",
     "sync": "What a sync workflow writes instead of `await`, and the blocking `Engine`; see "
     "[write sync code](../how-to/sync-code.md). It has `run`, `sleep`, `parallel`, `receive`, `saga`, `submit`, "
@@ -50,8 +53,8 @@ TOLD = {
     "recorded, and never compared.",
 }
 _MADE_HERE = (
-    "Child", "Undo", "Failure", "Handle", "StepContext", "RunContext", "Emitted", "Notice", "WorkerNotice", "Hooks",
-    "ScheduleHandle", "ScheduleView", "OccurrenceView", "QueueView", "Runs", "Tally", "Pruned",
+    "Child", "Undo", "Failure", "Handle", "StepContext", "RunContext", "Emitted", "Event", "Notice", "WorkerNotice",
+    "Hooks", "ScheduleHandle", "ScheduleView", "OccurrenceView", "QueueView", "Runs", "Tally", "Pruned",
     "Counts", "Traffic", "Bucket", "Latency", "Explanation", "Cause", "Finding",
 )  # fmt: skip
 INTERNAL = {name: {"__init__"} for name in _MADE_HERE}

@@ -11,7 +11,7 @@ import perdure
 from perdure import Engine, Signal, saga, workflow
 from perdure.errors import DefinitionError, RunCancelled
 from perdure.model.durations import FOREVER, to_datetime
-from perdure.model.records import Kind, Status
+from perdure.model.records import Status
 from tests.engine.desk import Refused, engine_at, in_loop, job, log_of, work
 from tests.engine.trip import Counter, book, unbook
 
@@ -120,7 +120,7 @@ async def test_a_pending_run_that_nobody_takes_is_cancelled_when_its_deadline_ha
         clock.advance("2h")
         assert await engine._worker._overdue.cancel() == 1
         await cancelled(engine.get("r"))
-        assert [Kind(event.kind).word for event in await log_of(engine, "r")] == ["run_created", "run_cancelled"]
+        assert [event.word for event in await log_of(engine, "r")] == ["run_created", "run_cancelled"]
 
 
 @in_loop

@@ -63,7 +63,7 @@ async def told_on_a_thread() -> None:
 
 
 def ends(events):
-    return [(Kind(event.kind).word, event.key) for event in events]
+    return [(event.word, event.key) for event in events]
 
 
 @in_loop

@@ -46,7 +46,7 @@ async def test_what_ends_well_is_not_undone_and_leaves_nothing_in_the_log(path, 
     async with engine_at(path, definition, desk=desk) as engine:
         await engine.run(definition, ["a", "b"], run_id="r")
         assert desk.did == ["book a", "book b"]
-        assert [Kind(event.kind).word for event in await log_of(engine, "r")] == [
+        assert [event.word for event in await log_of(engine, "r")] == [
             "run_created", "run_claimed", "step_completed", "step_completed", "run_completed",
         ]  # fmt: skip
         assert (await engine.get("r").row()).undo is None

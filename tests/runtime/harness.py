@@ -185,7 +185,7 @@ class Lab:
         self.put(whole, run_id)
         seen = await self.seen(workflow, run_id)
         assert not self.trespasses, self.trespasses
-        new = {Kind(e.kind).word for e in seen.history.events[len(whole.events) :]}
+        new = {e.word for e in seen.history.events[len(whole.events) :]}
         allowed = {"run_released", "run_claimed", *(kind.word for kind in ENDS)}
         assert new <= allowed, (new - allowed, seen.outcome)
         return seen

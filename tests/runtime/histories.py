@@ -43,7 +43,7 @@ class History(exported.History):
         return found
 
     def kinds(self):
-        return [Kind(e.kind).word for e in self.events]
+        return [e.word for e in self.events]
 
 
 def is_retried(event):

@@ -71,7 +71,7 @@ def vandalise(path, sql):
 @step
 async def looks(*, ctx: StepContext = INJECTED) -> list[str]:
     """What is committed of its own run when it begins."""
-    return [f"{Kind(e.kind).word} {e.attempt}" for e in log_of(ctx.tools, ctx.run_id) if e.key]
+    return [f"{e.word} {e.attempt}" for e in log_of(ctx.tools, ctx.run_id) if e.key]
 
 
 @workflow
@@ -93,7 +93,7 @@ def test_a_body_begins_when_all_before_it_is_on_disk(tmp_path):
 async def fails_first(*, ctx: StepContext = INJECTED) -> list[str]:
     if ctx.attempt == 1:
         raise ValueError("once")
-    return [f"{Kind(e.kind).word} {e.attempt}" for e in log_of(ctx.tools, ctx.run_id) if e.kind == Kind.STEP_FAILED]
+    return [f"{e.word} {e.attempt}" for e in log_of(ctx.tools, ctx.run_id) if e.kind == Kind.STEP_FAILED]
 
 
 @workflow
@@ -112,7 +112,7 @@ def test_the_next_attempt_begins_when_the_failure_of_the_last_is_on_disk(tmp_pat
 
 @step(at_most_once=True)
 async def once(*, ctx: StepContext = INJECTED) -> list[str]:
-    return [Kind(e.kind).word for e in log_of(ctx.tools, ctx.run_id) if e.key]
+    return [e.word for e in log_of(ctx.tools, ctx.run_id) if e.key]
 
 
 @workflow

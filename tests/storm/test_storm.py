@@ -92,7 +92,7 @@ def told(evidence: Evidence, found: list[str]) -> list[str]:
     for case in [case for case in evidence.cases if any(case.row.run_id in what for what in found)][:4]:
         lines.append(f"--- {case.row}")
         lines += [
-            f"{e.seq:4} {e.at} {e.epoch} {Kind(e.kind).word} {e.key} {e.attempt} {e.took} {(e.payload or b'')[:150]!r}"
+            f"{e.seq:4} {e.at} {e.epoch} {e.word} {e.key} {e.attempt} {e.took} {(e.payload or b'')[:150]!r}"
             for e in case.log[-60:]
         ]
         lines += [

@@ -143,7 +143,7 @@ def _event(event: Event) -> dict[str, Any]:
         "seq": event.seq,
         "at": event.at,
         "epoch": event.epoch,
-        "kind": Kind(event.kind).word,
+        "kind": event.word,
         "key": event.key,
         "attempt": event.attempt,
         "took": event.took,

@@ -89,10 +89,24 @@ class Kind(IntEnum):
 
 
 class Event(NamedTuple):
-    """One entry of a run's append-only log; ``seq`` is contiguous from 1.
+    """One entry of a run's append-only log.
 
-    The fields are in the order of the table's columns, so that a batch of events is a batch of rows.
+    Attributes:
+        run_key: the key of the run in its database.
+        seq: the place in the run's log; contiguous from 1.
+        at: when it happened, µs since 1970 UTC.
+        epoch: of the claim under which it was written.
+        kind: what happened, a ``Kind``.
+        key: of the step, timer, signal or child it is about.
+        attempt: of the step, from 1.
+        took: how long the attempt took, µs.
+        codec: how the payload is stored.
+        payload: what your code or Perdure said, as stored.
+        args: the arguments of a step, as stored.
+        hash: covers all the other fields and the hash of the event before it.
     """
+
+    # In the order of the table's columns, so that a batch of events is a batch of rows.
 
     run_key: int
     seq: int
@@ -106,6 +120,11 @@ class Event(NamedTuple):
     payload: bytes | None
     args: bytes | None
     hash: bytes
+
+    @property
+    def word(self) -> str:
+        """What its kind is called: ``step_completed``."""
+        return Kind(self.kind).word
 
 
 class Opened(Event):

@@ -64,7 +64,7 @@ def _waited(run: Run, call: StepCall | ChildCall | SignalWait, event: Event) -> 
     except Undecodable as error:
         misfit = f"does not decode as its type today: {error}"
     else:
-        misfit = f"is a {Kind(event.kind).word}, and the code asks for something else under this key"
+        misfit = f"is a {event.word}, and the code asks for something else under this key"
     run.verdict = DriftError(
         f"run {run.run_id}: what is recorded for {event.key} {misfit}",
         run_id=run.run_id,

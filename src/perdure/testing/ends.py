@@ -30,7 +30,7 @@ def ending(event: Event) -> str:
     failure = payloads.failure_of(event.payload)
     if event.kind == Kind.RUN_BLOCKED:
         return f"the run blocked ({payloads.fields(event.payload).get('reason', '')})"
-    word = Kind(event.kind).word.removeprefix("run_")
+    word = event.word.removeprefix("run_")
     return f"{word}: {failure_text(failure)}" if failure else word
 
 

@@ -94,7 +94,7 @@ class Witness:
             if event.kind == Kind.STEP_FAILED and (event.payload or b"").startswith(b'{"next_at":'):
                 self._failed[event.run_key, event.key] = event.attempt or 0
             elif event.kind in {Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED}:
-                self.settled[event.run_key, event.key] = Kind(event.kind).word
+                self.settled[event.run_key, event.key] = event.word
 
 
 class MortalStore:
@@ -199,7 +199,7 @@ def _with_uid(run: NewRun) -> NewRun:
 
 
 def _said(event: Event) -> str:
-    word = Kind(event.kind).word
+    word = event.word
     return word if event.key is None else f"{word} {event.key}"
 
 

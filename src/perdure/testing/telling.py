@@ -40,7 +40,7 @@ def _run(store: Store, row: RunRow) -> Iterator[str]:
     for event in events[-EVENTS:]:
         attempt = f" attempt {event.attempt}" if (event.attempt or 0) > 1 else ""
         at = to_datetime(event.at).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
-        yield f"{event.seq:5}  {at}  {Kind(event.kind).word:15} {event.key or ''}{attempt}{_failure(event)}".rstrip()
+        yield f"{event.seq:5}  {at}  {event.word:15} {event.key or ''}{attempt}{_failure(event)}".rstrip()
 
 
 def _failure(event: Event) -> str:
