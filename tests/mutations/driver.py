@@ -1,8 +1,8 @@
 """Runs pytest again and again, each time in a fork that has pytest loaded and Perdure not yet.
 
-Reads orders, a line of JSON each, from its standard input: the folder to import Perdure from, the tests, the file that
-takes what pytest says, and the seconds after which tests wait no longer for what they expect: without a protection it
-may never come. Answers each with pytest's exit code.
+Reads orders, a line of JSON each, from its standard input: a number, the folder to import Perdure from, the tests, the
+file that takes what pytest says, and the seconds after which tests wait no longer for what they expect: without a
+protection it may never come. Answers each with its number and pytest's exit code.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ TEARDOWN = 10
 """Seconds that a test gets beyond that, to end."""
 
 
-def run(folder: str, tests: list[str], output: str, patience: float) -> None:
+def run(number: int, folder: str, tests: list[str], output: str, patience: float) -> None:
     """Run the tests, in the fork."""
+    del number
     os.environ |= {
         "PYTHONPATH": folder,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -54,10 +55,11 @@ def serve() -> None:
     """Do as told until nobody tells any more."""
     assert "perdure" not in sys.modules
     while line := sys.stdin.readline():
+        order = json.loads(line)
         if (pid := os.fork()) == 0:
-            run(**json.loads(line))
+            run(**order)
         _, status = os.waitpid(pid, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.write(f"{order['number']} {os.waitstatus_to_exitcode(status)}\n")
         sys.stdout.flush()
 
 
