@@ -16,6 +16,7 @@ from perdure.runtime import points
 from perdure.store.open import open_store
 from perdure.testing import ManualClock
 from perdure.verifying import verify_run
+from tests.engine.desk import PATIENCE
 from tests.runtime.harness import plain
 from tests.wrapper import Wrapper
 
@@ -581,7 +582,7 @@ def test_a_slot_that_becomes_free_at_the_end_of_a_claiming_is_filled_at_once(tmp
         store = Urgent(opened(tmp_path), asyncio.get_running_loop())
         async with Engine(store, workflows=[ends_once_asked], tools=store, concurrency=1) as engine:
             for handle in await engine.enqueue_many(ends_once_asked, [None, None]):
-                await handle.result(timeout=10)
+                await handle.result(timeout=PATIENCE)
         store.close()
 
     asyncio.run(main())
