@@ -30,6 +30,7 @@ from perdure.model.hints import volatile
 from perdure.model.records import Event, Kind, Status
 from perdure.model.retention import Retention
 from perdure.model.retry import Retry
+from perdure.model.secrecy import secret
 from perdure.operations import Pruned, Runs, Tally
 from perdure.patches import patched
 from perdure.queueing import QueueView
@@ -91,6 +92,7 @@ __all__ = [
     "run",
     "run_context",
     "saga",
+    "secret",
     "sleep",
     "sleep_until",
     "step",

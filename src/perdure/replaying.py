@@ -13,6 +13,7 @@ from perdure.model import equality, payloads
 from perdure.model.coding import NONE
 from perdure.model.history import fold
 from perdure.model.records import Kind, Status
+from perdure.model.secrecy import concealed
 from perdure.runtime.rehearsal import Rehearsed, rehearse
 from perdure.store.coded import codecs_of
 
@@ -236,7 +237,7 @@ def _failure(failure: bytes) -> str:
 
 
 def _shown(data: bytes) -> str:
-    text = data.decode("utf-8", "backslashreplace")
+    text = concealed(data).decode("utf-8", "backslashreplace")
     return text if len(text) <= 300 else f"{text[:300]}…"  # noqa: PLR2004 - as much as people read
 
 

@@ -13,6 +13,7 @@ from perdure.model.coding import codec_name, is_coded
 from perdure.model.durations import to_datetime
 from perdure.model.failures import failure_text
 from perdure.model.redaction import HIDDEN, NOTHING, Redaction
+from perdure.model.secrecy import concealed
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -43,8 +44,8 @@ def instant(at: int | None) -> str | None:
 def value(payload: bytes | None, codec: int = payloads.PLAIN, *at: str) -> Any:
     """Return a stored value as data.
 
-    What is no JSON becomes ``{"bytes": n}``; what is kept elsewhere ``{"artifact": hash}``; what went through a codec
-    that is not here ``{"coded": its name}``.
+    What is marked as secret is left out. What is no JSON becomes ``{"bytes": n}``; what is kept elsewhere
+    ``{"artifact": hash}``; what went through a codec that is not here ``{"coded": its name}``.
 
     Args:
         payload: the value as stored.
@@ -58,7 +59,7 @@ def value(payload: bytes | None, codec: int = payloads.PLAIN, *at: str) -> Any:
     if is_coded(payload):
         return {"coded": codec_name(payload)}
     try:
-        return _redaction.get().shown(json.loads(payload), *at)
+        return _redaction.get().shown(json.loads(concealed(payload)), *at)
     except ValueError:
         return {"bytes": len(payload)}
 

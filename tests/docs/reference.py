@@ -21,7 +21,7 @@ BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 WIDTH = 100
 
 GROUPS = {
-    "Define": "step workflow Retry RetryAfter volatile",
+    "Define": "step workflow Retry RetryAfter volatile secret",
     "Run": "run arun Engine Handle Runs Tally Retention Pruned Status",
     "In a workflow": "parallel map sleep sleep_until Signal Child continue_as_new patched now random uuid4 "
     "is_replaying run_context RunContext",
@@ -51,6 +51,9 @@ TOLD = {
     "`wait`, `Engine` and `Handle`.",
     "volatile": "Marks parameters of steps that may differ on replay: `trace: Annotated[str, volatile]`. They are "
     "recorded, and never compared.",
+    "secret": "Marks what is not to be shown to people: `token: Annotated[str, secret]`, on parameters, results, "
+    "signals, streams and fields, at any depth. It is stored with the mark, and left out by the dashboard and the "
+    "command line; see [mark secrets in types](../how-to/dashboard.md#mark-secrets-in-types).",
 }
 _MADE_HERE = (
     "Child", "Undo", "Failure", "Handle", "StepContext", "RunContext", "Emitted", "Event", "Notice", "WorkerNotice",

@@ -8,6 +8,8 @@ _GUARD = "web/guarding.py"
 _SECURITY = "web/test_security.py::test_"
 _MANY, _FLEET = "web/test_many.py::test_", "web/test_fleet.py::test_"
 
+_MARKED = "web/test_redaction.py::test_what_types_mark_is_shown_nowhere_though_their_code_is_not_here[sqlite]"
+
 WEB = [
     Mutation(
         "no page reaches the dashboard under a name of its own",
@@ -99,6 +101,41 @@ WEB = [
         "return [[key, self.shown(held, *path, _name(key))] for key, held in pairs]",
         "return pairs",
         "web/test_redaction.py::test_it_is_found_in_every_form_in_which_values_are_stored",
+    ),
+    Mutation(
+        "what types mark is not shown",
+        "shown.py",
+        "json.loads(concealed(payload))",
+        "json.loads(payload)",
+        _MARKED,
+    ),
+    Mutation(
+        "what types mark is in no download",
+        "web/artifacts.py",
+        "concealed(value)",
+        "value",
+        _MARKED,
+    ),
+    Mutation(
+        "what types mark is in no head of long arguments",
+        "model/arguments.py",
+        "head = concealed(data)[:_HEAD]",
+        "head = data[:_HEAD]",
+        _MARKED,
+    ),
+    Mutation(
+        "what a class marks is marked where nothing is annotated",
+        "model/tagged.py",
+        "for name in marked.intersection(packed):",
+        "for name in ():",
+        "model/test_secrecy.py::test_what_is_marked_comes_back_as_it_was_and_is_not_shown",
+    ),
+    Mutation(
+        "a secret default stands in no form",
+        "web/fields.py",
+        "left_out = _TELLING if",
+        "left_out = frozenset() if",
+        _MARKED,
     ),
     Mutation(
         "what is created after many runs were shown is left alone",

@@ -7,10 +7,11 @@ import os
 from datetime import date, timedelta
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
-from perdure import INJECTED, Engine, Retry, Signal, StepContext, parallel, sleep, step, workflow
+from perdure import INJECTED, Engine, Retry, Signal, StepContext, parallel, secret, sleep, step, workflow
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'`{{7*7}}</pre></textarea>&amp;"""
 
@@ -154,3 +155,39 @@ async def everything(value: Everything) -> Everything:
 @workflow
 async def echo(value: object) -> object:
     return value
+
+
+class Login(BaseModel):
+    """An input with secrets in all kinds of places."""
+
+    name: str = "Ada"
+    password: SecretStr = SecretStr("hunter2 a")
+    pins: list[Annotated[int, secret]] = [424242]
+    token: Annotated[str, secret] = "hunter2 b"  # noqa: S105
+    size: int = 0
+
+
+@step(retry=Retry(max_attempts=2, initial_delay="1ms"))
+async def sign_in(
+    login: Login, token: Annotated[str, secret], *, ctx: StepContext[object] = INJECTED
+) -> Annotated[dict[str, str], secret]:
+    ctx.progress(login)
+    ctx.emit(login, "words")
+    if ctx.attempt == 1:
+        raise Rejected("not yet")
+    return {"session": "hunter2 c" * (20_000 if login.size else 1)}
+
+
+passed = Signal[Annotated[str, secret]]("passed")
+
+
+@workflow
+async def inner(login: Login) -> Login:
+    return login
+
+
+@workflow
+async def enter(login: Login) -> Annotated[str, secret]:
+    await sign_in(login, "hunter2 d" * (200 if login.size else 1))
+    await inner(login)
+    return await passed.wait()

@@ -76,8 +76,8 @@ def _print_result(definition: Workflow[Any, Any], result: object, run_id: str, *
     stored = describe.value(definition.output.encode(result))
     if as_json:
         print_json({"run_id": run_id, "status": "completed", "result": stored, "failure": None})
-    elif isinstance(result, str):
-        click.echo(result)
+    elif isinstance(result, str) and isinstance(stored, str):
+        click.echo(stored)
     elif result is not None:
         print_json(stored)
 

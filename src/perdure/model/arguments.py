@@ -17,6 +17,7 @@ from perdure.errors import NotSerializable, Undecodable
 from perdure.model.codec import ValueCodec
 from perdure.model.equality import same
 from perdure.model.hints import Hints, Parameter
+from perdure.model.secrecy import concealed, unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ LIMIT = 1024
 """Bytes of arguments that an outcome keeps."""
 
 _HEAD = 400
+_LEADS = (" ", "\t")
 _CONDENSED = b'["sha256'
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
@@ -221,7 +223,7 @@ def condense(data: bytes) -> bytes:
     """Return arguments as they are up to ``LIMIT`` bytes, else as a JSON array of their hash, size and head."""
     if len(data) <= LIMIT:
         return data
-    head = data[:_HEAD].decode("utf-8", "ignore")
+    head = concealed(data)[:_HEAD].decode("utf-8", "ignore")
     return json.dumps([f"sha256 {_hash(data)}", len(data), head], ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -233,7 +235,7 @@ def is_condensed(data: bytes) -> bool:
 def _hash(data: bytes) -> str:
     if is_condensed(data):
         return data[len(_CONDENSED) + 1 :][:64].decode("ascii", "replace")
-    return sha256(data).hexdigest()
+    return sha256(unsealed(data)).hexdigest()  # whether something is marked makes no difference
 
 
 def _label(name: str) -> bytes:
@@ -315,7 +317,7 @@ def _text(data: bytes, opening: str, closing: str) -> str:
 
 
 def _skip(text: str, start: int) -> int:
-    return _scan(text, start + 1 if text[start : start + 1] == " " else start)[1]
+    return _scan(text, start + 1 if text[start : start + 1] in _LEADS else start)[1]
 
 
 def _scan(text: str, start: int) -> tuple[Any, int]:

@@ -3,7 +3,8 @@
 The law: what comes back equals what went in, in value and in type, or it is refused with the path of what stands in
 the way. A value is written by pydantic as its annotation says, read back and compared. If it is not the same (a
 subclass of the annotated model, an int where a float was announced, a private attribute), it is written as tagged JSON
-instead, which one leading space marks; both are JSON. Part of the format.
+instead, which one leading space marks. A leading tab says that parts of it are secret; see ``perdure.model.secrecy``.
+All are JSON. Part of the format.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 from perdure.errors import InvalidValue, NotSerializable, Undecodable
 from perdure.model.classes import type_name
 from perdure.model.equality import same
-from perdure.model.ordering import may_have_sets, write_ordered
+from perdure.model.ordering import may_have_secrets, may_have_sets, write_ordered
+from perdure.model.secrecy import SEALING, has_mark, has_secrets, is_marked, sealed, unsealed
 from perdure.model.tagged import BIG, MARK, dumps
 from perdure.model.untagged import loads, loads_plain
 
@@ -39,12 +41,14 @@ class ValueCodec:
         hint: the annotation; ``Any`` if there is none.
     """
 
-    __slots__ = ("_adapter", "_scalars", "_typed", "_untyped", "hint")
+    __slots__ = ("_adapter", "_scalars", "_seals", "_secret", "_typed", "_untyped", "hint")
 
     def __init__(self, hint: Any = Any) -> None:
         self.hint = hint
         self._untyped = hint is Any or hint is object
         self._scalars = _taken_as_they_are(hint)
+        self._secret = has_mark(hint)
+        self._seals = False
         self._adapter: TypeAdapter[Any] | None = None
         self._typed: tuple[Callable[..., bytes], Callable[..., Any]] | None = None
 
@@ -71,7 +75,7 @@ class ValueCodec:
             if data is not None:
                 return data, value
         if self._untyped:
-            return _roundtrip_tagged(value, at, always=False)
+            return _roundtrip_tagged(value, at, always=False, secret=self._secret)
         written = None
         typed = self._typed or self._build()
         if typed is not None:
@@ -89,7 +93,7 @@ class ValueCodec:
                     return written
         try:
             # What pydantic turned out to know nothing of is written like what has no annotation.
-            return _roundtrip_tagged(value, at, always=not self._untyped)
+            return _roundtrip_tagged(value, at, always=not self._untyped, secret=self._secret, seals=self._seals)
         except NotSerializable:
             if written is not None and same(value, written[1], loose=True):
                 return written
@@ -101,8 +105,10 @@ class ValueCodec:
         Raises:
             Undecodable: they do not fit it.
         """
-        if data[:1] == b" ":
-            return loads(data)
+        if data[:1] < b"!":
+            if data[:1] == b" ":
+                return loads(data)
+            data = unsealed(data)
         if self._untyped:
             return loads_plain(data)
         typed = self._typed or self._build()
@@ -163,11 +169,14 @@ class ValueCodec:
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(self.hint)
             write, read, schema = adapter.serializer.to_json, adapter.validator.validate_json, _schema(adapter)
-            if schema is None or may_have_sets(schema):
+            seals = schema is None or is_marked(schema) or may_have_secrets(schema)
+            if schema is None or may_have_sets(schema) or may_have_secrets(schema):
                 write = partial(write_ordered, write)
             if schema is None or "alias" in schema:  # otherwise there is nothing to choose, and asking takes its time
                 read = partial(read, by_alias=True, by_name=True)
-            self._adapter, self._typed = adapter, (write, read)
+            if seals:
+                write, read = partial(_write_sealed, write), partial(_read_sealed, read)
+            self._adapter, self._typed, self._seals = adapter, (write, read), seals
         except (PydanticUndefinedAnnotation, NameError):
             return None  # something in it is not defined yet, and may be next time
         except PydanticUserError as error:
@@ -223,9 +232,25 @@ def write_scalar(value: Any, kind: type) -> bytes | None:
     return repr(value).encode() if math.isfinite(value) else None
 
 
-def _roundtrip_tagged(value: Any, at: str, *, always: bool) -> tuple[bytes, Any]:
-    """Write a value as tagged JSON, marked by a space: ``always``, or only if there is a tag in it."""
+def _write_sealed(write: Callable[..., bytes], value: Any, **options: Any) -> bytes:
+    data = write(value, context=SEALING, **options)
+    return b"\t" + data if has_secrets(data) else data
+
+
+def _read_sealed(read: Callable[..., Any], data: bytes) -> Any:
+    return read(unsealed(data))
+
+
+def _roundtrip_tagged(
+    value: Any, at: str, *, always: bool, secret: bool = False, seals: bool = False
+) -> tuple[bytes, Any]:
+    """Write a value as tagged JSON, marked by a space: ``always``, or only if there is a tag in it.
+
+    As a whole it is ``secret``, or if the annotation ``seals`` some of it and nobody knows what.
+    """
     data = dumps(value, at)
+    if secret or (seals and not has_secrets(data)):
+        data = sealed(data)
     has_tags = MARK in data
     try:
         back = loads(data) if has_tags else loads_plain(data)

@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any, Never
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_core import TzInfo
 
 from perdure.errors import NotSerializable
 from perdure.model.classes import attributes, is_local, is_namedtuple, reference, type_name
 from perdure.model.equality import private
+from perdure.model.secrecy import marked_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -203,6 +204,14 @@ def _pack_zone(zone: tzinfo | None, depth: int) -> object:
     raise Refusal(zone, "is a zone that cannot be found again", "use zoneinfo.ZoneInfo, or timezone for a fixed offset")
 
 
+def _pack_secret(value: SecretStr, depth: int) -> object:
+    return {"~secret": {"~secretstr": _pack_str(value.get_secret_value(), depth)}}
+
+
+def _pack_secret_bytes(value: SecretBytes, depth: int) -> object:
+    return {"~secret": {"~secretbytes": _pack_bytes(value.get_secret_value(), depth)}}
+
+
 # -- containers -----------------------------------------------------------------------------------
 
 
@@ -318,7 +327,8 @@ def _pack_other(value: Any, depth: int) -> object:
     builtin = next((base.__name__ for base in kind.__mro__ if base in _PACKERS), None)
     if is_namedtuple(kind):
         _refuse_stray(value, attributes(value))
-        return {"~named": [_reference(value), _pack_items(value, depth)]}
+        packed = {"~named": [_reference(value), _pack_items(value, depth)]}
+        return {"~secret": packed} if marked_fields(kind) else packed
     if builtin is None and dataclasses.is_dataclass(kind):
         return _pack_dataclass(value, depth)
     if builtin is not None:
@@ -348,7 +358,7 @@ def _pack_dataclass(value: Any, depth: int) -> object:
             raise Refusal(value, f"has no value in its field {field.name}")
         fields[field.name] = held.pop(field.name)
     _refuse_stray(value, held)
-    return {"~data": [_reference(value), _pack_named(value, fields, depth)]}
+    return {"~data": [_reference(value), _seal(type(value), _pack_named(value, fields, depth))]}
 
 
 def _pack_model(value: BaseModel, depth: int) -> object:
@@ -360,12 +370,20 @@ def _pack_model(value: BaseModel, depth: int) -> object:
     _refuse_stray(value, held)
     body = [
         _model_reference(value),
-        _pack_named(value, fields, depth),
+        _seal(kind, _pack_named(value, fields, depth)),
         sorted(value.__pydantic_fields_set__),
         None if value.__pydantic_extra__ is None else _pack_dict(value.__pydantic_extra__, depth),
-        _pack_named(value, private(value) or {}, depth),
+        _seal(kind, _pack_named(value, private(value) or {}, depth)),
     ]
     return {"~model": body}
+
+
+def _seal(kind: type, packed: dict[str, object]) -> dict[str, object]:
+    """Mark what the class marks of what its instance holds."""
+    marked = marked_fields(kind)
+    for name in marked.intersection(packed):
+        packed[name] = {"~secret": packed[name]}
+    return packed
 
 
 def _refuse_stray(value: object, stray: Iterable[str]) -> None:
@@ -424,6 +442,8 @@ _PACKERS: dict[type, Callable[[Any, int], object]] = {
     time: _pack_time,
     datetime: _pack_datetime,
     timedelta: _pack_timedelta,
+    SecretStr: _pack_secret,
+    SecretBytes: _pack_secret_bytes,
     list: _pack_list,
     tuple: _pack_tuple,
     set: _pack_set,

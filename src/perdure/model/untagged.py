@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Never
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretBytes, SecretStr
 
 from perdure.errors import Undecodable
 from perdure.model.classes import find, is_namedtuple
@@ -227,6 +227,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "~time": _time,
     "~datetime": _datetime,
     "~timedelta": lambda body: timedelta(*body),
+    "~secret": lambda body: body,
+    "~secretstr": SecretStr,
+    "~secretbytes": SecretBytes,
     "~tuple": tuple,
     "~set": set,
     "~frozenset": frozenset,

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from perdure.errors import DefinitionError, Undecodable
 from perdure.model.classes import type_name
 from perdure.model.codec import ValueCodec
+from perdure.model.secrecy import unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ class UpcastingCodec(ValueCodec):
         except Undecodable as error:
             unfit = error
         try:
-            return self._validated(self._upcast(json.loads(data)))
+            return self._validated(self._upcast(json.loads(unsealed(data))))
         except MemoryError:  # says nothing of what is stored
             raise
         except Exception as error:

@@ -27,6 +27,7 @@ from perdure.model.failures import as_run_failed, decode_failure
 from perdure.model.history import RunView, fold
 from perdure.model.purging import refused
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
+from perdure.model.secrecy import concealed
 from perdure.model.starting import deadline_at, valid_priority, valid_tags
 from perdure.operations.coding import codeless
 from perdure.operations.missing import missing
@@ -504,5 +505,5 @@ def _same_input(recorded: bytes, found: bytes, workflow: Workflow[Any, Any] | No
 
 
 def _shown(data: bytes) -> str:
-    text = data.decode("utf-8", "backslashreplace")
+    text = concealed(data).decode("utf-8", "backslashreplace")
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from perdure.errors import DriftError, Undecodable
+from perdure.model.secrecy import concealed
 from perdure.runtime.about import about
 from perdure.telemetry import lines
 from perdure.telemetry.logs import say
@@ -89,5 +90,5 @@ def unstable(run: Run) -> str:
 
 def shown(data: bytes) -> str:
     """Arguments for people, cut."""
-    text = data.decode("utf-8", "backslashreplace")
+    text = concealed(data).decode("utf-8", "backslashreplace")
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perdure.model import payloads
 from perdure.model.failures import decode_failure, failure_text
 from perdure.model.records import Kind
+from perdure.model.secrecy import concealed
 
 if TYPE_CHECKING:
     from perdure.model.records import Event
@@ -41,7 +42,7 @@ def failure(event: Event) -> BaseException | None:
 
 
 def _short(data: bytes, limit: int = 200) -> str:
-    text = data.decode("utf-8", "backslashreplace")
+    text = concealed(data).decode("utf-8", "backslashreplace")
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from perdure.model.secrecy import concealed
 from perdure.store.coded import codecs_of
 from perdure.web.asking import Text, Whole, read_query
 from perdure.web.logs import run_of
@@ -25,7 +26,8 @@ PARAMETERS: Final = (Text("step"), Text("name"), Whole("seq", least=1))
 async def download(request: Request, reader: Reader) -> Response:
     """Answer with a step's artifact by name, or with the payload of an event by its seq.
 
-    Only by the run that has it: the digest under which it is kept opens nothing.
+    Only by the run that has it: the digest under which it is kept opens nothing. Of payloads, what is marked as secret
+    is left out; of artifacts, nothing can be.
 
     Raises:
         Problem: it is not there; or something is redacted, which nobody can find in it.
@@ -47,7 +49,8 @@ async def download(request: Request, reader: Reader) -> Response:
             events = store.read_events(row.run_key, query["seq"] - 1, 1)
             if not events or events[0].seq != query["seq"] or events[0].payload is None:
                 return "", None
-            return f"{row.run_id}-{query['seq']}.json", codecs_of(store).unpack(events[0], store.get_artifact)
+            value = codecs_of(store).unpack(events[0], store.get_artifact)
+            return f"{row.run_id}-{query['seq']}.json", concealed(value)
         log = reader.logs.of(store, row)
         with log.guard:
             step = log.view.steps.get(query["step"] or "")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from perdure.model.codec import ValueCodec
 
+_TELLING: Final = frozenset({"default", "examples", "example", "const", "enum"})
+"""What of a schema holds values."""
+_NAMED: Final = frozenset({"$defs", "properties", "patternProperties"})
+"""What of a schema holds others by names of the user's."""
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
 _DEEPEST: Final = 3
 """How far down objects within objects have fields of their own; below that they are JSON."""
@@ -45,6 +49,7 @@ class Field:
         choices: of an enum, as JSON.
         initial: what stands there at first.
         hint: what it may look like.
+        secret: whether it holds what is not to be shown; then nothing stands there at first or again.
     """
 
     path: tuple[str, ...]
@@ -56,6 +61,7 @@ class Field:
     choices: tuple[str, ...] = ()
     initial: str = ""
     hint: str = ""
+    secret: bool = False
 
     @property
     def name(self) -> str:
@@ -64,11 +70,43 @@ class Field:
 
 
 def schema_of(codec: ValueCodec) -> dict[str, Any] | None:
-    """Return the JSON schema of the values that a codec is for; None if there is none."""
+    """Return the JSON schema of the values that a codec is for, without secret defaults; None if there is none."""
     try:
-        return TypeAdapter(codec.hint).json_schema()
+        schema = TypeAdapter(codec.hint).json_schema()
     except (PerdureError, PydanticUserError, PydanticInvalidForJsonSchema):
         return None
+    discreet: dict[str, Any] = _discreet(schema, schema.get("$defs", {}))
+    return discreet
+
+
+def _discreet(node: Any, defs: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_discreet(one, defs) for one in node]
+    if not isinstance(node, dict):
+        return node
+    left_out = _TELLING if any(name in node for name in _TELLING) and _has_secret(node, defs, ()) else frozenset()
+    return {
+        name: {key: _discreet(held, defs) for key, held in one.items()} if name in _NAMED else _discreet(one, defs)
+        for name, one in node.items()
+        if name not in left_out
+    }
+
+
+def _has_secret(node: Any, defs: Mapping[str, Any], within: tuple[str, ...]) -> bool:
+    """Whether values of a schema hold what is not to be shown."""
+    if isinstance(node, list):
+        return any(_has_secret(one, defs, within) for one in node)
+    if not isinstance(node, dict):
+        return False
+    reference = node.get("$ref")
+    if isinstance(reference, str) and reference not in within:
+        node = {**_resolved(node, defs), "$ref": None}
+        within += (reference,)
+    return node.get("writeOnly") is True or any(
+        _has_secret(list(one.values()) if name in _NAMED else one, defs, within)
+        for name, one in node.items()
+        if name not in {"$defs", *_TELLING}
+    )
 
 
 def fields_of(schema: Mapping[str, Any] | None, title: str) -> list[Field]:
@@ -125,7 +163,8 @@ def _field(
         kind = "json"
         initial = _json(own["default"], indent=2) if initial else ""
     hint = _HINTS.get(str(schema.get("format")), {"array": "[]", "object": "{}"}.get(str(schema.get("type")), ""))
-    return Field(path, kind, name, about, required, nullable, choices, initial, hint)
+    secret = _has_secret(own, defs, ())
+    return Field(path, kind, name, about, required, nullable, choices, "" if secret else initial, hint, secret)
 
 
 def _json(value: object, **options: Any) -> str:

@@ -47,7 +47,8 @@ def message_of(given: Given, fields: list[Field]) -> Any:
     value, wrong = value_of(fields, texts)
     for one in fields:
         if one.name in wrong:
-            raise Problem(422, "bad_field", f"{one.title}: {wrong[one.name]}", f"this was read: {texts[one.name][:80]}")
+            read = "" if one.secret else f"this was read: {texts[one.name][:80]}"
+            raise Problem(422, "bad_field", f"{one.title}: {wrong[one.name]}", read)
     return value
 
 

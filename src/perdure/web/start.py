@@ -135,14 +135,17 @@ def _misfits(definition: Workflow[Any, Any], data: bytes, fields: list[Field], e
     try:
         TypeAdapter(definition.input.hint).validate_json(data)
     except ValidationError as found:
-        names = {one.path: one.name for one in fields}
+        names = {one.path: one for one in fields}
         wrong: dict[str, str] = {}
         for one in found.errors(include_url=False, include_context=False, include_input=False):
             place = tuple(map(str, one["loc"]))
             at = next((place[:size] for size in range(len(place), -1, -1) if place[:size] in names), None)
             beyond = ".".join(place if at is None else place[len(at) :])
-            said = f"{beyond}: {one['msg']}" if beyond else one["msg"]
-            name = _name("" if at is None else names[at])
+            field = None if at is None else names[at]
+            # What a validator says may hold what it was given.
+            told = "it does not fit" if field is not None and field.secret else one["msg"]
+            said = f"{beyond}: {told}" if beyond else told
+            name = _name("" if field is None else field.name)
             wrong[name] = f"{wrong[name]}; {said}" if name in wrong else said
         return wrong
     except Exception as other:  # noqa: BLE001 - validators are users' code and may raise anything
