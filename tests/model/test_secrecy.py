@@ -3,13 +3,12 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, PrivateAttr, SecretBytes, SecretStr
-from typing_extensions import TypedDict
 
 from perdure import secret
 from perdure.errors import Undecodable

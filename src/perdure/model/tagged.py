@@ -328,7 +328,7 @@ def _pack_other(value: Any, depth: int) -> object:
     if is_namedtuple(kind):
         _refuse_stray(value, attributes(value))
         packed = {"~named": [_reference(value), _pack_items(value, depth)]}
-        return {"~secret": packed} if marked_fields(kind) else packed
+        return {"~secret": packed} if _is_marked(kind) else packed
     if builtin is None and dataclasses.is_dataclass(kind):
         return _pack_dataclass(value, depth)
     if builtin is not None:
@@ -376,6 +376,10 @@ def _pack_model(value: BaseModel, depth: int) -> object:
         _seal(kind, _pack_named(value, private(value) or {}, depth)),
     ]
     return {"~model": body}
+
+
+def _is_marked(kind: type) -> bool:
+    return bool(marked_fields(kind))
 
 
 def _seal(kind: type, packed: dict[str, object]) -> dict[str, object]:
