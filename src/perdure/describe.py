@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.errors import PerdureError
 from perdure.model import cadence, payloads
+from perdure.model.deeds import author_of
 from perdure.model.durations import instant as micros_of
 from perdure.model.history import fold
 from perdure.model.keys import step_name
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from perdure.diagnosis.doctor import Report
     from perdure.model.condition import Backlog, Condition, Worker
     from perdure.model.counting import Counts, Traffic
+    from perdure.model.deeds import Deed
     from perdure.model.forking import Lineage
     from perdure.model.history import ChildView, RunView, StepView
     from perdure.model.queues import QueueUsage
@@ -153,6 +155,8 @@ def _place(kind: Kind, entry: Event) -> tuple[str, ...]:
 def _args(kind: Kind, entry: Event) -> Any:
     """Return what is beside the payload of an event: arguments, a child's input, or what we say ourselves."""
     said = value(entry.args)
+    if kind in _BY_HAND and isinstance(said, dict) and "by" in said:
+        return {**said, "by": author(str(said["by"]))}
     if kind in _WITH_ARGUMENTS:
         shown, name = redaction(), step_name(entry.key or "")
         if kind == Kind.CHILD_STARTED:
@@ -161,6 +165,8 @@ def _args(kind: Kind, entry: Event) -> Any:
     return said
 
 
+_BY_HAND = frozenset({Kind.RUN_CREATED, Kind.SIGNAL_RECEIVED})
+"""Kinds beside whose payload stands who has done it, if that was a person."""
 _WITH_ARGUMENTS = frozenset({Kind.STEP_COMPLETED, Kind.STEP_FAILED, Kind.STEP_CANCELLED, Kind.CHILD_STARTED})
 
 
@@ -286,6 +292,7 @@ def run(
         "cancel_reason": view.cancel_reason,
         "updated_at": instant(view.updated_at),
         "scheduled_at": None if view.input is None else instant(payloads.scheduled_at(view.input)),
+        "created_by": author(code["by"]) if "by" in code else None,
         "claims": [claim(entry) for entry in events if entry.kind == Kind.RUN_CLAIMED],
         "refusals": [refusal(entry) for entry in refusals(events)],
         "undone": view.undone,
@@ -410,6 +417,22 @@ def occurrence(found: Occurrence) -> dict[str, Any]:
         "run_id": found.run_id,
         "reason": found.reason,
     }
+
+
+def deed(found: Deed) -> dict[str, Any]:
+    """Return what was done to a queue or schedule by hand."""
+    return {
+        "at": instant(found.at),
+        "name": found.name,
+        "what": found.what,
+        "by": author(found.author),
+        "detail": found.detail or None,
+    }
+
+
+def author(text: str) -> dict[str, str]:
+    """Return who did something by hand: by what, and by what name they are known there."""
+    return author_of(text)._asdict()
 
 
 def explanation(found: Explanation) -> dict[str, Any]:

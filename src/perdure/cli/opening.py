@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+import os
+import socket
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
@@ -12,6 +15,7 @@ from perdure.cli.options import namespace
 from perdure.clock import SystemClock
 from perdure.config import default_codecs, default_store
 from perdure.errors import RunNotFound, RunPurged, StoreUnreachable
+from perdure.model.deeds import Author
 from perdure.operations import Operations
 from perdure.operations.missing import missing
 from perdure.store.coded import coded
@@ -113,6 +117,15 @@ def pages(store: Store, where: Filter) -> Iterator[list[RunRow]]:
         where = replace(where, after=where.place(page[-1]))
 
 
+def author() -> Author:
+    """Return who uses the command line: the user of the system, and the host."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # nobody of that number is known
+        user = str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+    return Author("cli", f"{user}@{socket.gethostname()}")
+
+
 def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -> T:
     """Do something with runs through the operations that engines use as well."""
 
@@ -128,6 +141,8 @@ def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -
         return future
 
     async def main() -> T:
-        return await act(Operations(store, call, SystemClock(), namespace()))
+        operations = Operations(store, call, SystemClock(), namespace())
+        operations.author = author()
+        return await act(operations)
 
     return asyncio.run(main())

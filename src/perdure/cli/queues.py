@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from perdure import describe
+from perdure.cli.deeds import print_deeds
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
-from perdure.cli.opening import existing_store
+from perdure.cli.opening import author, existing_store
 from perdure.cli.options import debug_option, json_option, named_store, namespace, print_json, screen, store_option
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, span
+from perdure.model.deeds import QUEUE
 from perdure.model.ids import valid_name
 from perdure.store.queueing import COUNTED
 
@@ -80,11 +82,25 @@ def resume(name: str, *, store: str | None) -> Exit:
     return Exit.OK
 
 
+@queues.command(epilog="Example: perdure queues log mail")
+@click.argument("name", required=False)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The latest so many.")
+@store_option
+@json_option
+@debug_option
+def log(name: str | None, *, limit: int, store: str | None, as_json: bool) -> Exit:
+    """List who paused and resumed queues by hand, the latest first. With --json one a line.
+
+    The latest hundred of each queue are kept.
+    """
+    return print_deeds(QUEUE, name, store, limit=limit, as_json=as_json)
+
+
 def _pause(name: str, store: str | None, *, paused: bool) -> bool:
     if name:
         valid_name(name, "queue")
     with existing_store(named_store(store)) as opened:
-        return opened.pause_queue(name, namespace(), paused=paused)
+        return opened.pause_queue(name, namespace(), paused=paused, author=author().text)
 
 
 def _list(store: str | None, *, as_json: bool) -> Exit:

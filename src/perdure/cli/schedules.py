@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perdure import describe
+from perdure.cli.deeds import COLUMNS as DEEDS
+from perdure.cli.deeds import deed_rows, print_deeds
 from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import existing_store, operate
@@ -21,6 +23,7 @@ from perdure.cli.options import (
 )
 from perdure.cli.render import Column, Part
 from perdure.cli.words import ago, compact, count, day_and_time, span
+from perdure.model.deeds import SCHEDULE
 from perdure.model.schedules import MANY
 from perdure.operations.holding import live_workers
 from perdure.operations.scheduling import Scheduling
@@ -83,6 +86,7 @@ def show(key: str, *, store: str | None, as_json: bool) -> Exit:
     with existing_store(named_store(store)) as opened:
         row = operate(opened, lambda operations: Scheduling(operations).row(key))
         history = opened.list_occurrences(row.schedule_key, 1000 if as_json else SHOWN)
+        deeds = opened.list_deeds(SCHEDULE, key, namespace(), SHOWN)
         trouble = _trouble(row, opened.served())
     ahead = _ahead(row)
     if as_json:
@@ -90,6 +94,7 @@ def show(key: str, *, store: str | None, as_json: bool) -> Exit:
             describe.schedule(row)
             | {"upcoming": None if ahead is None else list(map(describe.instant, ahead))}
             | {"history": [describe.occurrence(one) for one in history]}
+            | {"deeds": list(map(describe.deed, deeds))}
         )
         return Exit.OK
     out = screen()
@@ -97,6 +102,9 @@ def show(key: str, *, store: str | None, as_json: bool) -> Exit:
     if history:
         out.line()
         out.table(HISTORY, list(map(_told, history)))
+    if deeds:
+        out.line()
+        out.table(DEEDS, list(deed_rows(deeds)))
     return Exit.OK
 
 
@@ -160,6 +168,20 @@ def remove(key: str, *, yes: bool, store: str | None) -> Exit:
         operate(opened, lambda operations: Scheduling(operations).remove(key))
     say(f"schedule {key} is removed")
     return Exit.OK
+
+
+@schedules.command(epilog="Example: perdure schedules log nightly")
+@click.argument("key", required=False)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The latest so many.")
+@store_option
+@json_option
+@debug_option
+def log(key: str | None, *, limit: int, store: str | None, as_json: bool) -> Exit:
+    """List who paused, resumed, triggered and removed schedules by hand, the latest first. With --json one a line.
+
+    The latest hundred of each schedule are kept, also of one that is removed.
+    """
+    return print_deeds(SCHEDULE, key, store, limit=limit, as_json=as_json)
 
 
 def _list(store: str | None, *, as_json: bool) -> Exit:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from perdure import describe
 from perdure.cli.render import Column, Part
-from perdure.cli.words import ago, clock, compact, count, span
+from perdure.cli.words import clock, count
 from perdure.model import payloads
+from perdure.model.durations import instant as micros_of
 from perdure.model.forking import lineage
 from perdure.model.records import Kind
-from perdure.words import departure, resumption
+from perdure.telling import event_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from perdure.cli.render import Cell
     from perdure.model.forking import Lineage
     from perdure.model.records import Event
@@ -88,20 +88,10 @@ class Teller:
             return self._claimed(event)
         if kind == Kind.RUN_FORKED and self._forked is not None:
             return f"from {self._forked.run_id}, before {self._forked.step}"
-        if kind in {Kind.STEP_COMPLETED, Kind.RUN_COMPLETED, Kind.RUN_CREATED, Kind.PROGRESS, Kind.SIGNAL_RECEIVED}:
-            value = describe.value(event.payload, event.codec)
-            shown = "" if value is None else compact(value)
-            return "  ".join(part for part in (_attempt(event), _took(event), shown) if part)
-        if kind == Kind.EMITTED:
-            return f"{payloads.stream_of(event)}: {compact(describe.value(event.payload, event.codec))}"
-        tell = _TOLD.get(kind)
-        return (
-            tell(event, self._now)
-            if tell is not None
-            else compact(describe.value(event.payload))
-            if event.payload
-            else ""
-        )
+        return event_line(describe.event(event), self._when)
+
+    def _when(self, instant: str) -> str:
+        return clock(micros_of(datetime.fromisoformat(instant)), self._now)
 
     def _claimed(self, event: Event) -> str:
         said = payloads.fields(event.payload)
@@ -110,63 +100,3 @@ class Teller:
         if self._claims > 1 and self._kept:
             who += f": {count(len(self._kept), 'step')} kept, not run again"
         return who
-
-
-def _attempt(event: Event) -> str:
-    return f"attempt {event.attempt}" if event.attempt is not None and event.attempt > 1 else ""
-
-
-def _took(event: Event) -> str:
-    return "" if event.took is None else span(event.took)
-
-
-def _failed(event: Event, now: int) -> str:
-    said = payloads.fields(event.payload)
-    line = (describe.failure(payloads.failure_of(event.payload)) or {}).get("line", "")
-    if event.kind == Kind.RUN_FAILED:
-        return str(line)
-    again = f", again {ago(said['next_at'], now)}" if said.get("next_at", 0) > now else ""
-    return f"attempt {event.attempt}: {line}{again}"
-
-
-def _suspended(event: Event, now: int) -> str:
-    said = payloads.fields(event.payload)
-    wake_at = said.get("wake_at")
-    return str(said.get("status")) + (f" until {clock(wake_at, now)}" if wake_at is not None else "")
-
-
-def _reason(event: Event, now: int) -> str:
-    del now
-    return str(payloads.fields(event.payload).get("reason") or "")
-
-
-def _resumed(event: Event, now: int) -> str:
-    del now
-    return resumption(payloads.fields(event.payload))
-
-
-def _drift(event: Event, now: int) -> str:
-    del now
-    return departure(payloads.fields(event.payload))
-
-
-def _kept_artifact(event: Event, now: int) -> str:
-    del now
-    said = payloads.fields(event.payload)
-    return f"{said.get('name')} ({said.get('size')} bytes)"
-
-
-_TOLD: dict[Kind, Callable[[Event, int], str]] = {
-    Kind.STEP_FAILED: _failed,
-    Kind.STEP_STARTED: lambda event, _: f"attempt {event.attempt}",
-    Kind.RUN_FAILED: _failed,
-    Kind.RUN_SUSPENDED: _suspended,
-    Kind.CANCEL_DELIVERED: _reason,
-    Kind.RUN_CANCELLED: _reason,
-    Kind.RUN_BLOCKED: _reason,
-    Kind.RUN_RESUMED: _resumed,
-    Kind.UNDO_BEGUN: lambda event, _: ", ".join(payloads.fields(event.payload).get("undo", ())),
-    Kind.RUN_RECLAIMED: lambda event, _: "its worker died",  # noqa: ARG005
-    Kind.DRIFT_FOUND: _drift,
-    Kind.ARTIFACT_KEPT: _kept_artifact,
-}

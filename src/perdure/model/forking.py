@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perdure.model.records import Event
 
 _MARK = b'{"forked":'
-_OWN = frozenset({"run_id", "delay_until", "forked"})
+_OWN = frozenset({"run_id", "delay_until", "forked", "by"})
 """What a fork does not have from its origin, of the arguments of ``run_created``."""
 
 
@@ -92,8 +92,11 @@ def uids(uid: bytes, created: Event) -> tuple[bytes, bytes]:
     return (uid, uid) if forked is None else (forked.seed, forked.keys or uid)
 
 
-def origin(run_id: str, created: Event, forked: Lineage) -> bytes:
-    """Return the arguments of ``run_created`` of a fork named ``run_id``, whose origin began with ``created``."""
+def origin(run_id: str, created: Event, forked: Lineage, by: str | None = None) -> bytes:
+    """Return the arguments of ``run_created`` of a fork named ``run_id``, whose origin began with ``created``.
+
+    ``by``: who forks it by hand.
+    """
     said = {name: value for name, value in payloads.fields(created.args).items() if name not in _OWN}
     told = {
         "run_id": forked.run_id,
@@ -104,6 +107,8 @@ def origin(run_id: str, created: Event, forked: Lineage) -> bytes:
     }
     if forked.keys is not None:
         told["keys"] = forked.keys.hex()
+    if by is not None:
+        said = {"by": by, **said}
     return payloads.note(forked=told, run_id=run_id, **said)
 
 

@@ -1,7 +1,7 @@
 """Payloads of the events that Perdure itself writes: small JSON objects, documented where they are made.
 
-run_created     payload: the input          args: {"run_id", "scheduled_at"?, "delay_until"?, "workflow", "version",
-"module", "qualname", "file"}: where the code was; of a fork "forked" goes before: see ``perdure.model.forking``
+run_created     payload: the input          args: {"run_id", "by"?, "scheduled_at"?, "delay_until"?, "workflow",
+"version", "module", "qualname", "file"}: where the code was; of a fork "forked" goes before: see ``perdure.model.forking``
 run_forked      nothing: here what was copied of another run's log ends, and the fork's own begins
 run_claimed     {"worker", "python", "build"}
 step_completed  payload: the result         args: the arguments (condensed)
@@ -12,7 +12,7 @@ patch_marked    nothing: the key says which
 run_suspended   {"status", "wake_at"}; of a run that waits also {"awaits": [signals], "children": [run ids]}, and of one
                 that puts a step off {"reason"}
 run_paused      {"reason"}
-signal_received payload: the message        args: {"name", "sent_at"}
+signal_received payload: the message        args: {"name", "sent_at"}; "by" if it was sent by hand
 signal_refused  payload: a message that does not decode as the signal's type   args: {"name", "reason"}
 undo_begun      {"undo": [keys of the compensations to be executed, in that order], "from": the first step after them}
 message_sent    {"kind", "to": run id, "name"}
@@ -69,6 +69,7 @@ def origin(
     scheduled_at: int | None = None,
     generation: int = 1,
     depth: int = 0,
+    by: str | None = None,
 ) -> bytes:
     """Arguments of ``run_created``.
 
@@ -79,8 +80,11 @@ def origin(
         scheduled_at: the occurrence that it is (µs), if it is a schedule's.
         generation: which one it is of the runs that continue each other under this id.
         depth: how many runs are above it, each a child of the one before; 0 for one that is no child.
+        by: who creates it by hand, as ``perdure.model.deeds`` has it.
     """
     head = b'{"run_id":' + encode_basestring_ascii(run_id).encode()
+    if by is not None:
+        head += b',"by":' + encode_basestring_ascii(by).encode()
     if generation > 1:
         head += b',"generation":%d' % generation
     if depth:

@@ -263,6 +263,7 @@ class Message(NamedTuple):
 
     The run is named by its key, or by id and namespace where the key is not known. ``name`` is the signal's, or a
     child's run id. A second message with the same ``name`` and ``dedup`` is not delivered again.
+    ``author``: who sends it by hand, see ``perdure.model.deeds``.
     """
 
     kind: InboxKind
@@ -274,6 +275,7 @@ class Message(NamedTuple):
     payload: bytes | None = None
     dedup: str | None = None
     artifacts: tuple[Artifact, ...] = ()
+    author: str | None = None
 
 
 class Delivery(IntEnum):
@@ -375,6 +377,7 @@ class InboxRow:
     codec: int
     payload: bytes | None
     sent_at: int
+    author: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from perdure.model.deeds import Deed
     from perdure.model.records import Artifact, NewRun
 
 Overlap = Literal["skip", "allow", "queue", "cancel"]
@@ -152,6 +153,8 @@ class ScheduleChange(NamedTuple):
     """Ids of runs to be cancelled."""
     artifacts: tuple[Artifact, ...] = ()
     """The input, if it is large."""
+    deed: Deed | None = None
+    """What was done by hand, if it was; ``at`` is when it is written."""
 
 
 class NextFiring(NamedTuple):

@@ -75,7 +75,12 @@ async def fork(
     lineage = Lineage(run_id, origin.uid, steps.first[key] - 1, key, seed, keys if keep_keys else None)
     name = ids.run_id(now, os.urandom) if new_id is None else ids.valid_run_id(new_id)
     order = Fork(
-        origin.run_key, lineage.seq, name, ids.new_uid(os.urandom), now, forking.origin(name, created, lineage)
+        origin.run_key,
+        lineage.seq,
+        name,
+        ids.new_uid(os.urandom),
+        now,
+        forking.origin(name, created, lineage, operations.by),
     )
     reached = operations.reached
     if reached is not None:

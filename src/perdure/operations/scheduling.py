@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from perdure.errors import DefinitionError, IntegrityError, ScheduleNotFound, StoreError
 from perdure.model import cadence, defining, firing, ids
 from perdure.model.cadence import Cron, Interval
+from perdure.model.deeds import SCHEDULE, Deed
 from perdure.model.defining import Defined
 from perdure.model.durations import micros
 from perdure.model.payloads import REFERENCE
@@ -134,7 +135,7 @@ class Scheduling:
         Raises:
             ScheduleNotFound: there is none of this key.
         """
-        await self._change(key, lambda row: defining.pause(row, os.urandom))
+        await self._change(key, lambda row: defining.pause(row, os.urandom), "paused")
 
     async def resume(self, key: str) -> None:
         """Let a paused schedule go on with what comes next; what was due meanwhile is skipped.
@@ -142,12 +143,14 @@ class Scheduling:
         Raises:
             ScheduleNotFound: there is none of this key.
         """
-        await self._change(key, lambda row: defining.resume(row, self._operations.store.now(), os.urandom))
+        await self._change(key, lambda row: defining.resume(row, self._operations.store.now(), os.urandom), "resumed")
 
     async def remove(self, key: str) -> bool:
         """Remove a schedule for everybody; its runs stay. Returns whether it was there."""
         try:
-            await self._change(key, lambda row: defining.remove(row, self._operations.store.now(), os.urandom))
+            await self._change(
+                key, lambda row: defining.remove(row, self._operations.store.now(), os.urandom), "removed"
+            )
         except ScheduleNotFound:
             return False
         return True
@@ -169,13 +172,22 @@ class Scheduling:
             made = firing.trigger(row, run_id, now, os.urandom, inputs)
             return made if tracing is None else tracing.scheduled(row, made)
 
-        await self._change(key, change)
+        await self._change(key, change, "triggered", run_id)
         return row, run_id
 
-    async def _change(self, key: str, decide: Callable[[ScheduleRow], ScheduleChange | None]) -> None:
+    async def deeds(self, key: str, limit: int) -> list[Deed]:
+        """Read what was done to a schedule by hand, the latest first."""
+        operations = self._operations
+        return await operations.call(lambda: operations.store.list_deeds(SCHEDULE, key, operations.namespace, limit))
+
+    async def _change(
+        self, key: str, decide: Callable[[ScheduleRow], ScheduleChange | None], what: str, detail: str = ""
+    ) -> None:
+        by = self._operations.by
+        deed = None if by is None else Deed(0, what, by, detail)
         while True:
             change = decide(await self.row(key))
-            if change is None or await self._write(change):
+            if change is None or await self._write(change._replace(deed=deed)):
                 return
 
     async def _write(self, change: ScheduleChange) -> bool:

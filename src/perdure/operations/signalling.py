@@ -20,7 +20,7 @@ async def send(operations: Operations, run_id: str, what: Message) -> bool:
         RunNotFound: no such run.
         WrongState: it has ended.
     """
-    to = what._replace(run_id=run_id, namespace=operations.namespace)
+    to = what._replace(run_id=run_id, namespace=operations.namespace, author=operations.by)
     delivery = (await operations.call(lambda: operations.store.deliver([to])))[0]
     if delivery is Delivery.UNKNOWN:
         raise await operations.call(lambda: missing(operations.store, run_id, operations.namespace))

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeVar
 
     from perdure.model.clock import Clock
+    from perdure.model.deeds import Author
     from perdure.model.records import Claim, Created
     from perdure.operations.starting import Start
     from perdure.store.protocol import Store
@@ -101,10 +102,20 @@ class Operations:
         self.reached = reached
         self.written: Callable[[], object] = lambda: None
         """Told when something was written into one of them; its transaction has yet to commit."""
+        self.author: Author | None = None
+        """Who does by hand what is done here; None: a program."""
         self.tracing: Tracing | None = None
         """What makes spans, if anything does."""
         self.outboxes: tuple[Source[Any], ...] = ()
         """Where is written what is started and sent in transactions of the caller's."""
+
+    @property
+    def by(self) -> str | None:
+        """Who does by hand what is done here, as it is stored."""
+        return None if self.author is None else self.author.text
+
+    def _reason(self, done: str, said: str) -> str:
+        return said if self.author is None else self.author.reason(done, said)
 
     # -- creating
 
@@ -152,7 +163,7 @@ class Operations:
         reuse = reuse_of(start)
         delay = start.delay if start.debounce is None else start.debounce
         delay_until = None if delay is None else min(now + micros(delay, what="delay"), FOREVER)
-        origin = payloads.origin(run_id, workflow.origin, delay_until)
+        origin = payloads.origin(run_id, workflow.origin, delay_until, by=self.by)
         return NewRun(
             run_id=run_id,
             uid=ids.new_uid(os.urandom),
@@ -330,6 +341,7 @@ class Operations:
             WrongState: it has ended already otherwise than cancelled.
         """
         row = await self.row(run_id)
+        reason = self._reason("cancelled", reason)
 
         def cancel() -> Status:
             if row.worker_key is not None and row.run_key in codeless(self.store, [row]):
@@ -350,6 +362,7 @@ class Operations:
             WrongState: it has ended, or is blocked.
         """
         row = await self.row(run_id)
+        reason = self._reason("paused", reason)
         status = await self.call(lambda: self.store.pause_run(row.run_key, reason))
         if status.terminal or status is Status.BLOCKED:
             raise WrongState(f"run {run_id!r} is {status.word}", run_id=run_id, status=status.word)
@@ -375,6 +388,7 @@ class Operations:
             RunNotFound: no such run.
             WrongState: the run is not in such a state, or has ended after it had begun to undo what it had done.
         """
+        reason = self._reason("resumed", reason)
         while True:
             row = await self.row(run_id)
             if row.status not in states:

@@ -274,7 +274,9 @@ class Waits:
             wait.key,
             codec=row.codec,
             payload=row.payload,
-            args=payloads.note(name=row.name, sent_at=row.sent_at),
+            args=payloads.note(
+                name=row.name, sent_at=row.sent_at, **({} if row.author is None else {"by": row.author})
+            ),
             take=[row.inbox_key],
         )
         return wait.let_go().set_result, value

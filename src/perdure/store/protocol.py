@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from perdure.model.counting import Counted, Sampled
+    from perdure.model.deeds import Deed
     from perdure.model.forking import Fork
     from perdure.model.gauge import Gauge
     from perdure.model.places import Place
@@ -400,12 +401,19 @@ class Store(Protocol):
         """
         ...
 
-    def pause_queue(self, name: str, namespace: str = "", *, paused: bool) -> bool:
-        """Let nothing more be claimed from a queue, or let it be claimed again; whether that is a change."""
+    def pause_queue(self, name: str, namespace: str = "", *, paused: bool, author: str | None = None) -> bool:
+        """Let nothing more be claimed from a queue, or let it be claimed again; whether that is a change.
+
+        ``author``: who does it by hand; then a change is noted as a deed.
+        """
         ...
 
     def list_queues(self, namespace: str = "", *, now: int | None = None) -> list[QueueUsage]:
         """The queues of a namespace by name, defined or not, and how much of each is in use."""
+        ...
+
+    def list_deeds(self, noun: str, name: str | None = None, namespace: str = "", limit: int = PAGE) -> list[Deed]:
+        """What was done by hand to a queue or schedule (``noun``), or to all, the latest first; so many are kept of each."""
         ...
 
     # -- schedules

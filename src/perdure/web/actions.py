@@ -1,6 +1,6 @@
 """What can be done with a run: each is a page that asks for what it needs, and a POST that does it.
 
-Who did it is in the reason that is kept with the run, where events have room for one, and in the process's log.
+Who did it is kept in the run's log, and said in the process's.
 """
 
 from __future__ import annotations
@@ -62,10 +62,9 @@ class Deed(NamedTuple):
     by: Visitor
     reader: Reader
 
-    def reason(self, done: str) -> str:
-        """Return the reason that is kept: who has done it from here, and what they say."""
-        said = self.given.text("reason").strip()
-        return f"{done} from the dashboard by {self.by.name}" + (f": {said}" if said else "")
+    def reason(self) -> str:
+        """Return what they say of why."""
+        return self.given.text("reason").strip()
 
 
 class Done(NamedTuple):
@@ -101,19 +100,19 @@ class Action:
 async def _cancel(deed: Deed) -> Done:
     row, force = deed.row, deed.given.flag("force")
     await deed.operations.call(lambda: take_back(deed.operations.store, row))
-    made = await deed.operations.cancel(row.run_id, deed.reason("cancelled"), force=force)
+    made = await deed.operations.cancel(row.run_id, deed.reason(), force=force)
     return Done("cancelled" if made is Status.CANCELLED else "cancel-asked", row.run_id)
 
 
 async def _pause(deed: Deed) -> Done:
     await deed.operations.call(lambda: take_back(deed.operations.store, deed.row))
-    made = await deed.operations.pause(deed.row.run_id, deed.reason("paused"))
+    made = await deed.operations.pause(deed.row.run_id, deed.reason())
     return Done("paused" if made is Status.PAUSED else "pause-asked", deed.row.run_id)
 
 
 async def _resume(deed: Deed) -> Done:
     drift = deed.given.flag("accept_drift")
-    await deed.operations.resume(deed.row.run_id, accept_drift=drift, reason=deed.reason("resumed"))
+    await deed.operations.resume(deed.row.run_id, accept_drift=drift, reason=deed.reason())
     return Done("resumed", deed.row.run_id)
 
 
@@ -247,7 +246,7 @@ def routes_of(action: Action, reader: Reader) -> list[Route]:
             raise Problem(422, "bad_field", f"{missing[0]} is missing", "")
         row = await reader.read(lambda store: run_of(store, run_id, namespace))
         visitor: Visitor = request.state.visitor
-        done = await action.act(Deed(await reader.operations(namespace), row, given, visitor, reader))
+        done = await action.act(Deed(await reader.operations(namespace, visitor), row, given, visitor, reader))
         say(lines.DASHBOARD_DONE, done=done.said, visitor=visitor.name, **_about(row))
         if wants_html(request):
             link = Links(request.scope.get("root_path", ""))

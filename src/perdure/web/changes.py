@@ -1,6 +1,6 @@
 """What can be changed besides runs: each is a POST, by form and by program, and some have a page that asks first.
 
-Queues and schedules have no log that could hold who did it; the process's own log has it.
+Who did it is in the logs of runs, among the deeds of queues and schedules, and in the process's log.
 """
 
 from __future__ import annotations
@@ -55,10 +55,9 @@ class Order(NamedTuple):
         """Where it is to be changed."""
         return self.operations.namespace
 
-    def reason(self, done: str) -> str:
-        """Return the reason that is kept: who has done it from here, and what they say."""
-        said = self.given.text("reason").strip()
-        return f"{done} from the dashboard by {self.by.name}" + (f": {said}" if said else "")
+    def reason(self) -> str:
+        """Return what they say of why."""
+        return self.given.text("reason").strip()
 
 
 class Changed(NamedTuple):
@@ -140,7 +139,7 @@ def routes_of(change: Change, reader: Reader) -> list[Route]:
         about: str = request.path_params.get(change.of, "")
         query = read_query(change.parameters, request.query_params, blank=wants_html(request))
         visitor: Visitor = request.state.visitor
-        operations = await reader.operations(namespace_of(request))
+        operations = await reader.operations(namespace_of(request), visitor)
         done = await change.act(Order(operations, about, query, given, visitor, reader))
         if done.said:
             say(

@@ -127,15 +127,15 @@ def _change(deed: Deed) -> Change:
 
 
 async def _cancel(order: Order, runs: Runs) -> Tally:
-    return await runs.cancel(order.reason("cancelled"), force=order.given.flag("force"))
+    return await runs.cancel(order.reason(), force=order.given.flag("force"))
 
 
 async def _pause(order: Order, runs: Runs) -> Tally:
-    return await runs.pause(order.reason("paused"))
+    return await runs.pause(order.reason())
 
 
 async def _resume(order: Order, runs: Runs) -> Tally:
-    return await runs.resume(accept_drift=order.given.flag("accept_drift"), reason=order.reason("resumed"))
+    return await runs.resume(accept_drift=order.given.flag("accept_drift"), reason=order.reason())
 
 
 async def _fork(order: Order, runs: Runs) -> Tally:

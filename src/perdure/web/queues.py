@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perdure import describe
 from perdure.errors import DefinitionError
+from perdure.model.deeds import QUEUE
 from perdure.queues import queue_name
 from perdure.store.queueing import COUNTED
 from perdure.web.changes import Change, Changed
@@ -19,11 +20,16 @@ if TYPE_CHECKING:
     from perdure.web.changes import Order
 
 
+SHOWN: Final = 20
+"""Deeds that are shown, the latest."""
+
+
 def read(asked: Asked) -> dict[str, Any]:
     """Return the queues of a namespace by name."""
     return {
         "now": describe.instant(asked.store.now()),
         "queues": [describe.queue(one) for one in asked.store.list_queues(asked.namespace)],
+        "deeds": list(map(describe.deed, asked.store.list_deeds(QUEUE, None, asked.namespace, SHOWN))),
     }
 
 
@@ -67,10 +73,10 @@ async def _resume(order: Order) -> Changed:
 
 
 async def _set(order: Order, *, paused: bool) -> Changed:
-    name, namespace = queue_name(order.given.text("queue")), order.namespace
+    name, namespace, by = queue_name(order.given.text("queue")), order.namespace, order.operations.by
 
     def change(store: Store) -> dict[str, Any]:
-        store.pause_queue(name, namespace, paused=paused)
+        store.pause_queue(name, namespace, paused=paused, author=by)
         for one in store.list_queues(namespace):
             if one.row.name == name:
                 return describe.queue(one)

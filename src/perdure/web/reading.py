@@ -19,6 +19,7 @@ from perdure.config import default_codecs, default_namespace, default_store
 from perdure.diagnosis.doctor import doctor
 from perdure.engine import Engine
 from perdure.errors import StoreGone, StoreUnreachable
+from perdure.model.deeds import Author
 from perdure.model.ids import valid_namespace
 from perdure.operations import Operations
 from perdure.store.coded import coded
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from perdure.model.coding import Codec
     from perdure.model.redaction import Redaction
     from perdure.store.protocol import Store
+    from perdure.web.settings import Visitor
     from perdure.workflow import Workflow
 
 T = TypeVar("T")
@@ -154,8 +156,8 @@ class Reader:
             known = self._examinations[deep] = self._examiner.submit(doctor, target, deep=deep)
         return await asyncio.shield(asyncio.wrap_future(known))
 
-    async def operations(self, namespace: str) -> Operations:
-        """Return what can be done with runs of a namespace, on the loop that runs now.
+    async def operations(self, namespace: str, visitor: Visitor | None = None) -> Operations:
+        """Return what can be done with runs of a namespace, on the loop that runs now; ``visitor``: by whom.
 
         Raises:
             StoreError: the store cannot be opened.
@@ -171,7 +173,9 @@ class Reader:
             return asyncio.wrap_future(self._submit(task))
 
         store = await self.read(lambda store: store)
-        return Operations(store, call, self._clock, namespace, self.definitions)
+        operations = Operations(store, call, self._clock, namespace, self.definitions)
+        operations.author = None if visitor is None else Author("dashboard", visitor.name)
+        return operations
 
     def _opened(self) -> Store:
         with self._opening:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perdure import describe
 from perdure.errors import ScheduleNotFound
+from perdure.model.deeds import SCHEDULE as NOUN
 from perdure.model.schedules import ScheduleState
 from perdure.operations.scheduling import Scheduling
 from perdure.schedules import upcoming
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 PAGE: Final = 50
 MOST: Final = 200
 SHOWN: Final = 20
-"""Occurrences that are shown, the latest."""
+"""Occurrences and deeds that are shown, the latest."""
 AHEAD: Final = 5
 
 
@@ -54,6 +55,7 @@ def read(asked: Asked) -> dict[str, Any]:
         "now": describe.instant(store.now()),
         "schedules": [summary(store, row, served) for row in shown],
         "next": shown[-1].key if len(rows) > len(shown) else None,
+        "deeds": list(map(describe.deed, store.list_deeds(NOUN, None, asked.namespace, SHOWN))),
     }
 
 
@@ -78,6 +80,7 @@ def read_one(asked: Asked) -> dict[str, Any]:
         "schedule": summary(store, row, store.served()),
         "upcoming": _ahead(row),
         "history": [describe.occurrence(one) for one in store.list_occurrences(row.schedule_key, SHOWN)],
+        "deeds": list(map(describe.deed, store.list_deeds(NOUN, row.key, asked.namespace, SHOWN))),
     }
 
 

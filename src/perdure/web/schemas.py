@@ -163,6 +163,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "cancel_reason": _or_null(_TEXT),
             "updated_at": _INSTANT,
             "scheduled_at": _or_null(_INSTANT),
+            "created_by": _or_null(_object({"via": _TEXT, "name": _TEXT})),
             "claims": _list({"type": "object"}),
             "refusals": _list({"type": "object"}),
             "undone": _list(_TEXT),
@@ -266,7 +267,16 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "Done": _object({"done": _TEXT, "run": ref("Row")}),
     "Queue": _object(_QUEUE),
-    "Queues": _object({"now": _INSTANT, "queues": _list(ref("Queue"))}),
+    "Deed": _object(
+        {
+            "at": _INSTANT,
+            "name": _TEXT,
+            "what": _TEXT,
+            "by": _object({"via": _TEXT, "name": _TEXT}),
+            "detail": _or_null(_TEXT),
+        }
+    ),
+    "Queues": _object({"now": _INSTANT, "queues": _list(ref("Queue")), "deeds": _list(ref("Deed"))}),
     "QueueDone": _object({"done": _TEXT, "queue": ref("Queue")}),
     "Occurrence": _object(
         {
@@ -280,13 +290,16 @@ SCHEMAS: Final[dict[str, Schema]] = {
         }
     ),
     "Schedule": _object(_SCHEDULE),
-    "Schedules": _object({"now": _INSTANT, "schedules": _list(ref("Schedule")), "next": _or_null(_TEXT)}),
+    "Schedules": _object(
+        {"now": _INSTANT, "schedules": _list(ref("Schedule")), "next": _or_null(_TEXT), "deeds": _list(ref("Deed"))}
+    ),
     "SchedulePage": _object(
         {
             "now": _INSTANT,
             "schedule": ref("Schedule"),
             "upcoming": _or_null(_list(_INSTANT)),
             "history": _list(ref("Occurrence")),
+            "deeds": _list(ref("Deed")),
         }
     ),
     "ScheduleDone": _object({"done": _TEXT, "schedule": ref("Schedule")}),

@@ -6,10 +6,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perdure.words import compact, count, departure, resumption, span
+from perdure import telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 LIMIT: Final = 4000
 """Characters of a value that a page shows at most, unless it is about nothing else."""
@@ -54,85 +54,11 @@ def key_parts(key: str) -> tuple[str, str, str]:
 
 def event_line(event: dict[str, Any]) -> str:
     """Return in a line what an event says besides its kind and key."""
-    tell = _LINES.get(event["kind"])
-    if tell is not None:
-        return tell(event, event["details"] if isinstance(event["details"], dict) else {})
-    parts = []
-    if event["attempt"] is not None and event["attempt"] > 1:
-        parts.append(f"attempt {event['attempt']}")
-    if event["took"] is not None:
-        parts.append(span(round(event["took"] * 1e6)))
-    said = event["details"] if event["value"] is None else event["value"]
-    if said is not None:
-        parts.append(compact(said))
-    return "  ".join(parts)
+    return telling.event_line(event, _at)
 
 
-def _failed(event: dict[str, Any], said: dict[str, Any]) -> str:
-    line = (said.get("failure") or {}).get("line", "")
-    if event["kind"] == "run_failed":
-        return str(line)
-    again = f", again at {str(said['next_at'])[11:23]}" if said.get("next_at") else ""
-    return f"attempt {event['attempt']}: {line}{again}"
+def _at(instant: str) -> str:
+    return instant[:19].replace("T", " ") + " UTC"
 
-
-def _claimed(_: dict[str, Any], said: dict[str, Any]) -> str:
-    return f"by {said.get('worker') or 'a worker'}, pid {said.get('pid')}"
-
-
-def _suspended(_: dict[str, Any], said: dict[str, Any]) -> str:
-    names = ", ".join(said.get("awaits") or ())
-    wake = said.get("wake_at")
-    return str(said.get("status")) + (f" for {names}" if names else "") + (f" until {_at(wake)}" if wake else "")
-
-
-def _at(instant: object) -> str:
-    return str(instant)[:19].replace("T", " ") + " UTC"
-
-
-def _reason(_: dict[str, Any], said: dict[str, Any]) -> str:
-    return str(said.get("reason") or "")
-
-
-def _resumed(_: dict[str, Any], said: dict[str, Any]) -> str:
-    return resumption(said, str(said.get("reason") or ""))
-
-
-def _drift(_: dict[str, Any], said: dict[str, Any]) -> str:
-    return departure(said)
-
-
-def _artifact(_: dict[str, Any], said: dict[str, Any]) -> str:
-    return f"{said.get('name')}, {count(int(said.get('size') or 0), 'byte')}"
-
-
-def _child(_: dict[str, Any], said: dict[str, Any]) -> str:
-    return f"{said.get('run_id')} of {said.get('workflow')}"
-
-
-def _emitted(event: dict[str, Any], _: dict[str, Any]) -> str:
-    stream = event["args"].get("stream", "") if isinstance(event["args"], dict) else ""
-    return f"{stream}: {compact(event['value'])}"
-
-
-_LINES: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], str]]] = {
-    "step_failed": _failed,
-    "run_failed": _failed,
-    "run_claimed": _claimed,
-    "run_suspended": _suspended,
-    "cancel_delivered": _reason,
-    "run_cancelled": _reason,
-    "run_paused": _reason,
-    "run_blocked": _reason,
-    "run_resumed": _resumed,
-    "drift_found": _drift,
-    "artifact_kept": _artifact,
-    "child_started": _child,
-    "emitted": _emitted,
-    "step_started": lambda event, _: f"attempt {event['attempt']}",
-    "undo_begun": lambda _, said: ", ".join(said.get("undo") or ()),
-    "run_reclaimed": lambda _, said: f"its worker {said.get('worker') or ''} died",
-    "run_released": lambda _, __: "its worker gave it back",
-}
 
 __all__ = ["LIMIT", "event_line", "key_parts", "pieces", "pretty"]

@@ -114,6 +114,7 @@ def _insert(session: Session, news: Sequence[tuple[Message, Hearer]], now: int) 
         bigints(list(many)),
         bigints(list(many.values())),
         bigints([woken[run_key] for run_key in many]),
+        texts([message.author for message, _ in news]),
     )
     kept = [(run.run_key, artifact) for message, run in news for artifact in message.artifacts]
     if kept:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.model.builds import is_superseded
+from perdure.model.deeds import QUEUE
 from perdure.model.queues import Gate, Held, QueueRow, QueueUsage, Ready, next_turn, opens_at
 from perdure.model.records import FORMAT
 from perdure.store.postgres.arrays import bigints, texts
+from perdure.store.postgres.deeds import record_deed
 from perdure.store.queueing import COLUMNS, COUNTED, Gated, definition, held_by_queue, queue_row
 from perdure.store.rows import run_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perdure.model.deeds import Deed
     from perdure.store.postgres.session import Session
     from perdure.store.rows import Row
 
@@ -146,12 +149,14 @@ def define_queues(session: Session, rows: Sequence[QueueRow]) -> None:
             session.change("define_queue", *definition(row))
 
 
-def pause_queue(session: Session, name: str, namespace: str, *, paused: bool) -> bool:
+def pause_queue(session: Session, name: str, namespace: str, deed: Deed | None, *, paused: bool) -> bool:
     """Claim nothing more from a queue, or claim from it again; whether that is a change."""
     found = session.fetch("find_queue", namespace, name)
     if (queue_row(found[0]).paused if found else False) == paused:
         return False
     session.change("pause_queue", namespace, name, int(paused))
+    if deed is not None:
+        record_deed(session, QUEUE, name, namespace, deed)
     return True
 
 

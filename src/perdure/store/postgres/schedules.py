@@ -6,10 +6,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from perdure.model.deeds import SCHEDULE
 from perdure.model.records import Verdict
 from perdure.model.schedules import KEPT, NextFiring, Occurrence
 from perdure.store.postgres import control, reading
 from perdure.store.postgres.arrays import bigints, texts
+from perdure.store.postgres.deeds import record_deed
 from perdure.store.postgres.faults import REFUSED
 from perdure.store.postgres.runs import Creation, keep
 from perdure.store.scheduling import CANCELLED, NEVER, judge, schedule_row, settled, values
@@ -95,6 +97,8 @@ class Changing:
         if change.artifacts:
             # Runs have keys above nought.
             keep(session, [(-key, artifact) for artifact in change.artifacts])
+        if change.deed is not None:
+            record_deed(session, SCHEDULE, row.key, row.namespace, change.deed._replace(at=self._now))
         return verdict
 
     def _cancel(self, session: Session, run_id: str, namespace: str) -> None:

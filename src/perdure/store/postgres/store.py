@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
 from perdure.errors import StoreBusy
+from perdure.model.deeds import Deed
 from perdure.model.schedules import NextFiring
 from perdure.store.judging import reaches_out
 from perdure.store.postgres import (
@@ -29,6 +30,7 @@ from perdure.store.postgres.claims import Claiming, find_claims
 from perdure.store.postgres.clocks import ServerClock
 from perdure.store.postgres.connect import Connector
 from perdure.store.postgres.connection import Reader, Writer
+from perdure.store.postgres.deeds import list_deeds
 from perdure.store.postgres.examine import asked
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.joining import JoinedStore, join
@@ -385,9 +387,10 @@ class PostgresStore:
         self._writer.write(lambda session: define_queues(session, queues))
         self._hints.mark()
 
-    def pause_queue(self, name: str, namespace: str = "", *, paused: bool) -> bool:
+    def pause_queue(self, name: str, namespace: str = "", *, paused: bool, author: str | None = None) -> bool:
         """Claim nothing more from a queue, or claim from it again; whether that is a change."""
-        changed = self._writer.write(lambda session: pause_queue(session, name, namespace, paused=paused))
+        deed = None if author is None else Deed(self.now(), "paused" if paused else "resumed", author)
+        changed = self._writer.write(lambda session: pause_queue(session, name, namespace, deed, paused=paused))
         self._hints.mark()
         return changed
 
@@ -395,6 +398,10 @@ class PostgresStore:
         """The queues of a namespace by name, and how much of each is in use."""
         instant = self.now() if now is None else now
         return self._reader.read(lambda session: list_queues(session, namespace, instant))
+
+    def list_deeds(self, noun: str, name: str | None = None, namespace: str = "", limit: int = PAGE) -> list[Deed]:
+        """What was done by hand to a queue or schedule, or to all of them, the latest first."""
+        return self._reader.read(lambda session: list_deeds(session, noun, name, namespace, limit))
 
     # -- schedules
 

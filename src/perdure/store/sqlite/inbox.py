@@ -46,7 +46,7 @@ def post(cursor: apsw.Cursor, message: Message, run: Hearer, *, now: int) -> Del
     if is_deaf(message.kind, run.status):
         known = fetch_value(cursor, QUERIES["is_posted"], (key, message.name, message.dedup))
         return Delivery.DUPLICATE if known else Delivery.ENDED
-    values = (key, message.kind, message.name, message.codec, message.payload, now, message.dedup)
+    values = (key, message.kind, message.name, message.codec, message.payload, now, message.dedup, message.author)
     if not cursor.execute(QUERIES["post"], values).connection.changes():
         return Delivery.DUPLICATE
     if message.artifacts:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from perdure.model.deeds import SCHEDULE
 from perdure.model.records import Verdict
 from perdure.model.schedules import KEPT, NextFiring, Occurrence
 from perdure.store.scheduling import CANCELLED, NEVER, judge, schedule_row, settled, values
 from perdure.store.sqlite import control, reading, runs
+from perdure.store.sqlite.deeds import record_deed
 from perdure.store.sqlite.faults import REFUSED
 from perdure.store.sqlite.rows import fetch, json_list
 from perdure.store.sqlite.sql import QUERIES
@@ -105,6 +107,8 @@ def _change(cursor: apsw.Cursor, change: ScheduleChange, route: int, now: int) -
         cursor.execute(QUERIES["keep_artifact"], artifact)
         # Runs have keys above nought.
         cursor.execute(QUERIES["use_artifact"], (artifact.hash, -key))
+    if change.deed is not None:
+        record_deed(cursor, SCHEDULE, row.key, row.namespace, change.deed._replace(at=now))
     return verdict
 
 

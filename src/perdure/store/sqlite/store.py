@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
+from perdure.model.deeds import QUEUE, Deed
 from perdure.model.schedules import NextFiring
 from perdure.store.protocol import PAGE, Outlook
 from perdure.store.sqlite import (
@@ -27,6 +28,7 @@ from perdure.store.sqlite import (
 )
 from perdure.store.sqlite.connect import connect, open_file
 from perdure.store.sqlite.connection import LOG_SIZE, LogSize, Reader, Writer
+from perdure.store.sqlite.deeds import list_deeds, record_deed
 from perdure.store.sqlite.examine import asked
 from perdure.store.sqlite.messages import deliver
 from perdure.store.sqlite.outreach import Outreach
@@ -345,15 +347,23 @@ class SqliteStore:
         with self._writer as cursor:
             define_queues(cursor, queues)
 
-    def pause_queue(self, name: str, namespace: str = "", *, paused: bool) -> bool:
+    def pause_queue(self, name: str, namespace: str = "", *, paused: bool, author: str | None = None) -> bool:
         """Claim nothing more from a queue, or claim from it again; whether that is a change."""
         with self._writer as cursor:
-            return pause_queue(cursor, name, namespace, paused=paused)
+            changed = pause_queue(cursor, name, namespace, paused=paused)
+            if changed and author is not None:
+                record_deed(cursor, QUEUE, name, namespace, Deed(self.now(), "paused" if paused else "resumed", author))
+            return changed
 
     def list_queues(self, namespace: str = "", *, now: int | None = None) -> list[QueueUsage]:
         """The queues of a namespace by name, and how much of each is in use."""
         with self._reader as cursor:
             return list_queues(cursor, namespace, self.now() if now is None else now)
+
+    def list_deeds(self, noun: str, name: str | None = None, namespace: str = "", limit: int = PAGE) -> list[Deed]:
+        """What was done by hand to a queue or schedule, or to all of them, the latest first."""
+        with self._reader as cursor:
+            return list_deeds(cursor, noun, name, namespace, limit)
 
     # -- schedules
 

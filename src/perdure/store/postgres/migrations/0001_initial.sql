@@ -172,7 +172,8 @@ CREATE TABLE {schema}.inbox (
   codec     smallint NOT NULL DEFAULT 0,
   payload   bytea,
   sent_at   bigint   NOT NULL,
-  dedup     text     COLLATE "C"
+  dedup     text     COLLATE "C",
+  author    text                          -- who has sent it by hand
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX inbox_run ON {schema}.inbox (run_key, kind, inbox_key);
 CREATE UNIQUE INDEX inbox_dedup ON {schema}.inbox (run_key, name, dedup) WHERE dedup IS NOT NULL;
@@ -236,6 +237,20 @@ CREATE TABLE {schema}.occurrences (
   reason       text,
   PRIMARY KEY (schedule_key, number)
 );
+
+-- What was done to queues and schedules by hand, the latest of each.
+CREATE TABLE {schema}.deeds (
+  deed_key  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  noun      text   COLLATE "C" NOT NULL,     -- 'queue', 'schedule'
+  namespace text   COLLATE "C" NOT NULL,
+  name      text   COLLATE "C" NOT NULL,
+  at        bigint NOT NULL,
+  what      text   NOT NULL,
+  author    text   NOT NULL,
+  detail    text   NOT NULL
+);
+CREATE INDEX deeds_of     ON {schema}.deeds (noun, namespace, name, deed_key);
+CREATE INDEX deeds_listed ON {schema}.deeds (noun, namespace, deed_key);
 
 -- Small and often renewed; no index covers what a renewal writes.
 CREATE TABLE {schema}.workers (

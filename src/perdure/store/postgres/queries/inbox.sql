@@ -51,10 +51,10 @@ CROSS JOIN LATERAL (
 -- name: post
 -- Put news into inboxes, in order, and note in the runs' rows how much came in; make those claimable that waited for it.
 WITH news AS (
-  INSERT INTO {schema}.inbox (run_key, kind, name, codec, payload, dedup, sent_at)
-  SELECT n.run_key, n.kind, n.name, n.codec, n.payload, n.dedup, $7
-  FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bytea[], $6::text[]) WITH ORDINALITY
-    AS n (run_key, kind, name, codec, payload, dedup, number)
+  INSERT INTO {schema}.inbox (run_key, kind, name, codec, payload, dedup, author, sent_at)
+  SELECT n.run_key, n.kind, n.name, n.codec, n.payload, n.dedup, n.author, $7
+  FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bytea[], $6::text[], $12::text[])
+    WITH ORDINALITY AS n (run_key, kind, name, codec, payload, dedup, author, number)
   ORDER BY n.number
 )
 UPDATE {schema}.runs r
@@ -112,6 +112,6 @@ ON CONFLICT DO NOTHING;
 
 -- name: unread
 -- Inbox rows of the runs a worker holds, in the order they came, with each run's counter.
-SELECT r.inbox, i.inbox_key, i.run_key, i.kind, i.name, i.codec, i.payload, i.sent_at
+SELECT r.inbox, i.inbox_key, i.run_key, i.kind, i.name, i.codec, i.payload, i.sent_at, i.author
 FROM {schema}.runs r CROSS JOIN LATERAL (SELECT * FROM {schema}.inbox i WHERE i.run_key = r.run_key AND i.kind > 0) i
 WHERE r.worker_key = $1 AND r.inbox > 0 ORDER BY r.run_key, i.inbox_key;

@@ -171,7 +171,8 @@ CREATE TABLE inbox (
   codec     INTEGER NOT NULL DEFAULT 0,
   payload   BLOB,
   sent_at   INTEGER NOT NULL,
-  dedup     TEXT
+  dedup     TEXT,
+  author    TEXT                          -- who has sent it by hand
 ) STRICT;
 CREATE INDEX inbox_run ON inbox (run_key, kind, inbox_key);
 CREATE UNIQUE INDEX inbox_dedup ON inbox (run_key, name, dedup) WHERE dedup IS NOT NULL;
@@ -233,6 +234,20 @@ CREATE TABLE occurrences (
   reason       TEXT,
   PRIMARY KEY (schedule_key, number)
 ) STRICT, WITHOUT ROWID;
+
+-- What was done to queues and schedules by hand, the latest of each.
+CREATE TABLE deeds (
+  deed_key  INTEGER PRIMARY KEY,
+  noun      TEXT    NOT NULL,                -- 'queue', 'schedule'
+  namespace TEXT    NOT NULL,
+  name      TEXT    NOT NULL,
+  at        INTEGER NOT NULL,
+  what      TEXT    NOT NULL,
+  author    TEXT    NOT NULL,
+  detail    TEXT    NOT NULL
+) STRICT;
+CREATE INDEX deeds_of     ON deeds (noun, namespace, name, deed_key);
+CREATE INDEX deeds_listed ON deeds (noun, namespace, deed_key);
 
 CREATE TABLE workers (
   worker_key  INTEGER PRIMARY KEY,

@@ -34,7 +34,7 @@ SELECT run_key, status, worker_key IS NULL AND rank IS NULL, awaits FROM runs WH
 
 -- name: post
 -- Put news into a run's inbox, unless the same is there or was.
-INSERT INTO inbox (run_key, kind, name, codec, payload, sent_at, dedup) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+INSERT INTO inbox (run_key, kind, name, codec, payload, sent_at, dedup, author) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT DO NOTHING;
 
 -- name: is_posted
@@ -77,6 +77,6 @@ WHERE i.run_key = ?2 ON CONFLICT DO NOTHING;
 
 -- name: unread
 -- Inbox rows of the runs a worker holds, in the order they came, with each run's counter.
-SELECT r.inbox, i.inbox_key, i.run_key, i.kind, i.name, i.codec, i.payload, i.sent_at
+SELECT r.inbox, i.inbox_key, i.run_key, i.kind, i.name, i.codec, i.payload, i.sent_at, i.author
 FROM runs r CROSS JOIN inbox i ON i.run_key = r.run_key
 WHERE r.worker_key = ?1 AND i.kind > 0 ORDER BY r.run_key, i.inbox_key;
