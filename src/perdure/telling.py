@@ -51,7 +51,7 @@ def by(event: Said) -> str:
     return Author(**author).words if isinstance(author, dict) else ""
 
 
-def _by_hand(event: Said, _: Said, __: When) -> str:
+def _by_hand(event: Said, _said: Said, _when: When) -> str:
     return _plain(event, by(event))
 
 
@@ -63,7 +63,7 @@ def _failed(event: Said, said: Said, when: When) -> str:
     return f"attempt {event['attempt']}: {line}{again}"
 
 
-def _claimed(_: Said, said: Said, __: When) -> str:
+def _claimed(_event: Said, said: Said, _when: When) -> str:
     return f"by {said.get('worker') or 'a worker'}, pid {said.get('pid')}"
 
 
@@ -73,27 +73,27 @@ def _suspended(_: Said, said: Said, when: When) -> str:
     return str(said.get("status")) + (f" for {names}" if names else "") + (f" until {when(wake)}" if wake else "")
 
 
-def _reason(_: Said, said: Said, __: When) -> str:
+def _reason(_event: Said, said: Said, _when: When) -> str:
     return str(said.get("reason") or "")
 
 
-def _resumed(_: Said, said: Said, __: When) -> str:
+def _resumed(_event: Said, said: Said, _when: When) -> str:
     return resumption(said, str(said.get("reason") or ""))
 
 
-def _drift(_: Said, said: Said, __: When) -> str:
+def _drift(_event: Said, said: Said, _when: When) -> str:
     return departure(said)
 
 
-def _artifact(_: Said, said: Said, __: When) -> str:
+def _artifact(_event: Said, said: Said, _when: When) -> str:
     return f"{said.get('name')}, {count(int(said.get('size') or 0), 'byte')}"
 
 
-def _child(_: Said, said: Said, __: When) -> str:
+def _child(_event: Said, said: Said, _when: When) -> str:
     return f"{said.get('run_id')} of {said.get('workflow')}"
 
 
-def _emitted(event: Said, _: Said, __: When) -> str:
+def _emitted(event: Said, _said: Said, _when: When) -> str:
     return f"{_beside(event).get('stream', '')}: {compact(event['value'])}"
 
 

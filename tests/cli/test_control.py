@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from perdure.cli.opening import author
 from perdure.model.records import Kind
 from tests.cli.conftest import order, until
 from tests.cli.test_replay import APP
@@ -20,7 +21,7 @@ def test_a_run_whose_process_is_dead_is_cancelled_at_once(perdure, start, effect
     told = perdure("cancel", "x", "--reason", "ordered twice")
     assert (told.exit_code, told.stderr) == (0, "perdure: run x is cancelled\n")
     shown = json.loads(perdure("show", "x", "--json").stdout)
-    assert (shown["status"], shown["reason"]) == ("cancelled", "ordered twice")
+    assert (shown["status"], shown["reason"]) == ("cancelled", author().reason("cancelled", "ordered twice"))
     assert [Kind(event.kind) for event in log("x")][-2:] == [Kind.RUN_RECLAIMED, Kind.RUN_CANCELLED]
 
 
@@ -31,7 +32,7 @@ def test_a_run_in_execution_is_told_and_ends(perdure, start, effects, log):
     assert "asked to cancel" in told.stderr
     _, err = child.communicate(timeout=20)
     assert child.returncode == 1
-    assert "was cancelled: ordered twice" in err
+    assert f"was cancelled: {author().reason('cancelled', 'ordered twice')}" in err
     assert log("x")[-1].kind == Kind.RUN_CANCELLED
     assert "ordered twice" in perdure("show", "x").stdout
     assert perdure("replay", "x").exit_code == 0

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from perdure import sync
+from perdure.cli.opening import author
 from perdure.model.records import Kind
 from tests.cli import shop
 from tests.cli.conftest import order
@@ -82,7 +83,7 @@ def test_many_are_resumed_and_cancelled_and_forked(perdure):
     told = perdure("cancel", "--workflow", "fulfil", "--reason", "enough", "--yes", "--json")
     assert json.loads(told.stdout) == {"done": 3, "unchanged": 0, "failures": {}}
     cancelled = perdure("runs", "--json", "--status", "cancelled").stdout.splitlines()
-    assert {json.loads(line)["reason"] for line in cancelled} == {"enough"}
+    assert {json.loads(line)["reason"] for line in cancelled} == {author().reason("cancelled", "enough")}
     told = perdure("fork", "--workflow", "fulfil", "--from", "pack", "--yes", "--json")
     said = json.loads(told.stdout)
     assert (told.exit_code, said["done"], sorted(said["failures"])) == (1, 1, ["bad-0", "bad-1", "bad-2"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from perdure.cli.opening import author
 from perdure.model.records import Kind
 from tests.cli.conftest import order, until
 
@@ -44,7 +45,7 @@ def test_who_waits_for_a_sleeping_run_cancels_it_and_undoes(perdure, start, log,
     until(lambda: [event for event in log("x") if event.kind == Kind.RUN_SUSPENDED], child)
     perdure("cancel", "x", "--reason", "ordered twice")
     _, err = child.communicate(timeout=20)
-    assert (child.returncode, "was cancelled: ordered twice" in err) == (1, True)
+    assert (child.returncode, author().reason("cancelled", "ordered twice") in err) == (1, True)
     assert effects() == ["charge x", "give back x"]
 
 

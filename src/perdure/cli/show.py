@@ -20,6 +20,7 @@ from perdure.model.records import Kind, Status
 from perdure.operations import codeless
 from perdure.operations.forking import list_forks
 from perdure.operations.holding import live_workers
+from perdure.telling import by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,7 +151,7 @@ def _fields(seen: Seen) -> Iterator[tuple[str, Cell]]:
         yield "cancelled", view.cancel_reason
     yield from _undo(seen)
     yield from _kin(seen)
-    yield "created", f"{day_and_time(view.created_at)} ({ago(view.created_at, now)})"
+    yield "created", f"{day_and_time(view.created_at)} ({ago(view.created_at, now)}){_by(view)}"
     if view.ended_at is not None:
         yield "ended", f"{day_and_time(view.ended_at)} ({ago(view.ended_at, now)})"
     elif row.deadline_at is not None:
@@ -161,6 +162,12 @@ def _fields(seen: Seen) -> Iterator[tuple[str, Cell]]:
         yield "stream", f"{name}: {count(number, 'value')}"
     yield from _claims(seen)
     yield from _waits(seen)
+
+
+def _by(view: RunView) -> str:
+    said = describe.event(view.input) if view.input is not None else None
+    found = "" if said is None else by(said)
+    return f", {found}" if found else ""
 
 
 def _kin(seen: Seen) -> Iterator[tuple[str, Cell]]:

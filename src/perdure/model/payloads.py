@@ -1,7 +1,8 @@
 """Payloads of the events that Perdure itself writes: small JSON objects, documented where they are made.
 
 run_created     payload: the input          args: {"run_id", "by"?, "scheduled_at"?, "delay_until"?, "workflow",
-"version", "module", "qualname", "file"}: where the code was; of a fork "forked" goes before: see ``perdure.model.forking``
+"version", "module", "qualname", "file"}: where the code was; of a fork "forked" goes before: see
+``perdure.model.forking``
 run_forked      nothing: here what was copied of another run's log ends, and the fork's own begins
 run_claimed     {"worker", "python", "build"}
 step_completed  payload: the result         args: the arguments (condensed)

@@ -413,7 +413,10 @@ class Store(Protocol):
         ...
 
     def list_deeds(self, noun: str, name: str | None = None, namespace: str = "", limit: int = PAGE) -> list[Deed]:
-        """What was done by hand to a queue or schedule (``noun``), or to all, the latest first; so many are kept of each."""
+        """What was done by hand to a queue or schedule (``noun``), or to all of them, the latest first.
+
+        A hundred are kept of each.
+        """
         ...
 
     # -- schedules

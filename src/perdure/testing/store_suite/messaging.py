@@ -36,12 +36,13 @@ def inbox(bench: Bench, held: Holder) -> list[InboxRow]:
 @case
 def a_message_is_in_the_inbox_of_its_run(bench: Bench) -> None:
     held, other = bench.hold("one"), bench.hold("two")
-    message = signal(held.key, payload=b'{"by":"ann"}', codec=3)
+    message = signal(held.key, payload=b'{"by":"ann"}', codec=3)._replace(author="cli ann")
     now = bench.store.now()
     assert bench.store.deliver([message], now=now) == [DELIVERED]
     ((run_key, counter, (row,)),) = bench.store.unread(held.worker)
     assert (run_key, counter) == (held.key, 1)
     assert (row.kind, row.name, row.codec, row.payload, row.sent_at) == (2, "approved", 3, b'{"by":"ann"}', now)
+    assert row.author == "cli ann"
     assert bench.row(held.key).inbox == 1
     assert inbox(bench, other) == []
     assert len(bench.log(held.key)) == 2

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from perdure.model.deeds import KEPT, QUEUE, SCHEDULE
 from perdure.model.payloads import fields
 from perdure.model.queues import Limits, QueueRow, QueueUsage
 from perdure.model.records import Artifact, Reuse, Status
@@ -235,6 +236,24 @@ def nothing_is_claimed_from_a_queue_that_is_paused(bench: Bench) -> None:
     assert bench.store.pause_queue("slow", paused=False)
     assert _ids(_claim(bench, worker)) == ["a"]
     assert not bench.store.pause_queue("never seen", paused=False)
+
+
+@case
+def who_pauses_queues_by_hand_is_noted_and_the_latest_of_each_are_kept(bench: Bench) -> None:
+    store = bench.store
+    for number in range(KEPT + 3):
+        assert store.pause_queue("slow", paused=not number % 2, author=f"cli {number}")
+        assert not store.pause_queue("slow", paused=not number % 2, author="cli late")
+    assert store.pause_queue("other", paused=True, author="dashboard ada")
+    assert store.pause_queue("other", paused=False)
+    found = store.list_deeds(QUEUE, "slow", limit=KEPT + 9)
+    assert [one.author for one in found] == [f"cli {number}" for number in range(KEPT + 2, 2, -1)]
+    assert [one.what for one in found[:2]] == ["paused", "resumed"]
+    assert abs(found[0].at - store.now()) < 60 * SECOND
+    assert [(one.name, one.author) for one in store.list_deeds(QUEUE, limit=2)] == [
+        ("other", "dashboard ada"), ("slow", f"cli {KEPT + 2}"),
+    ]  # fmt: skip
+    assert store.list_deeds(QUEUE, namespace="elsewhere") == store.list_deeds(SCHEDULE) == []
 
 
 @case
