@@ -209,3 +209,16 @@ class TestCompletion:
     def test_without_a_store_nothing_is_offered_and_nothing_is_said(self):
         done = completed("perdure show go")
         assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+@pytest.mark.only("sqlite")
+def test_how_far_it_is_with_many_runs_is_shown_on_a_terminal_without_a_colour_nobody_wants(store, terminal):
+    async def main():
+        async with Engine(store).client() as engine:
+            await engine.enqueue_many(shop.nap, [shop.Order(id=str(number)) for number in range(100)])
+
+    asyncio.run(main())
+    one = terminal("cancel", "--workflow", "nap", "--yes", "--store", store, env={"NO_COLOR": "1"})
+    assert one.until(r"░ +0%  0 runs in .* of 100")
+    assert one.until(r"cancel: 100 runs")
+    assert not re.search(r"\x1b\[[0-9;]*m", one.written)

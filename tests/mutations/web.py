@@ -166,6 +166,13 @@ WEB = [
         "web/test_deeds.py::test_who_did_it_is_kept_and_shown[sqlite]",
     ),
     Mutation(
+        "what is done to many runs stops when it is asked to",
+        "operations/bulk.py",
+        "if watch is not None and not watch(tally):",
+        "if watch is not None and watch(tally) is None:",
+        _MANY + "what_is_stopped_leaves_the_rest_alone[sqlite]",
+    ),
+    Mutation(
         "what is created after many runs were shown is left alone",
         "web/many.py",
         'query = {**asking.query, "created_before": until if before is None else min(before, until)}',

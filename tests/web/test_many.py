@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from html import unescape
 
 import pytest
 
 from perdure import Engine
+from perdure.errors import StoreError
 from perdure.model.records import Kind
+from perdure.operations import Runs, Tally
 from perdure.store.open import open_store
+from perdure.store.protocol import Filter
+from perdure.web.jobs import AT_ONCE, Job
+from perdure.web.runs import CHOSEN, asked_of
 from tests.web import shop
 from tests.web.conftest import CSRF, shown
 
@@ -22,6 +28,15 @@ async def enqueue(engine, *names, **tags):
 def statuses(store, *names):
     with open_store(store, create=False) as opened:
         return {name: opened.get_run(name).status.word for name in names}
+
+
+async def outcome(browser, answer):
+    """What the page of a job says once it has ended."""
+    assert answer.status_code == 303
+    at = answer.headers["location"]
+    while (await browser.json(at))["job"]["state"] == "running":  # noqa: ASYNC110 - the page says when
+        await asyncio.sleep(0.01)
+    return " ".join(shown(await browser.page(at)).split())
 
 
 def test_what_is_confirmed_is_done_and_nothing_else(path, browse):
@@ -38,10 +53,8 @@ def test_what_is_confirmed_is_done_and_nothing_else(path, browse):
             assert "region=eu" in shown(text)
             (place,) = [unescape(one) for one in re.findall(r'action="([^"]+)"', text) if "/many/cancel" in one]
             await enqueue(engine, "late", region="eu")
-            done = await browser.send(place, page=ask, reason="too many")
-            assert "5 runs cancelled" in " ".join(shown(done.text).split())
-            again = await browser.send(place, page=ask)
-            assert "0 runs cancelled" in " ".join(shown(again.text).split())
+            assert "5 runs cancelled" in await outcome(browser, await browser.send(place, page=ask, reason="too many"))
+            assert "0 runs cancelled" in await outcome(browser, await browser.send(place, page=ask))
 
     browse(path, act)
     assert set(statuses(path, *mine).values()) == {"cancelled"}
@@ -96,3 +109,66 @@ def test_what_cannot_be_done_is_said_before(filled, browse):
         assert "Pause 1 run" in shown(await browser.page("/many/pause?status=sleeping&workflow=nap&id_prefix=naps"))
 
     browse(filled, act)
+
+
+@pytest.mark.only("sqlite")
+def test_a_job_goes_on_by_itself_shows_how_far_it_is_and_is_stopped(path, browse):
+    async def act(browser):
+        jobs = browser.app.state.reader.jobs
+        going, over = asyncio.Event(), asyncio.Event()
+        told = []
+        asked = asked_of(dict.fromkeys(one.name for one in CHOSEN) | {"workflow": "nap", "status": (), "tag": {}})
+
+        async def work(job):
+            tally = Tally()
+            while job.watch(tally):
+                tally.done += 16
+                await going.wait()
+                going.clear()
+            over.set()
+            return tally
+
+        job = Job("first", "", "pause", "ada", 64, asked, 0)
+        await jobs.begin(job, work, told.append)
+        text = shown(await browser.page("/jobs/first"))
+        assert "running" in text
+        assert "16 of 64" in text
+        going.set()
+        await asyncio.sleep(0)
+        assert "32 of 64" in shown(await browser.page("/jobs/first"))
+        assert (await browser.json("/jobs/first"))["job"]["tally"]["done"] == 32
+        stopped = await browser.send("/stop-job/first", page="/jobs/first")
+        assert "stopping" in await browser.page(stopped.headers["location"])
+        going.set()
+        await over.wait()
+        await asyncio.sleep(0)
+        text = await browser.page("/jobs/first")
+        assert "data-going" not in text
+        assert "32 runs paused" in " ".join(shown(text).split())
+        assert [one.done for one in told] == [32]
+        assert (await browser.get("/jobs/unknown")).status_code == 404
+
+        async def fail(job):
+            raise StoreError("the disk is full")
+
+        await jobs.begin(Job("second", "", "pause", "ada", 1, asked, 0), fail, told.append)
+        assert "the disk is full" in await browser.page("/jobs/second")
+        others = [Job(f"n{number}", "", "pause", "ada", 1, asked, 0) for number in range(AT_ONCE)]
+        never = asyncio.Event()
+        await asyncio.gather(*(jobs.begin(one, lambda _: never.wait(), told.append) for one in others))
+        refused = await browser.send("/many/pause?workflow=nap")
+        assert (refused.status_code, "under way" in refused.text) == (429, True)
+
+    browse(path, act)  # which ends what is under way
+
+
+def test_what_is_stopped_leaves_the_rest_alone(path):
+    async def main():
+        async with Engine(path, workflows=shop.WORKFLOWS).client() as engine:
+            await enqueue(engine, *(f"n{number}" for number in range(40)))
+            operations = engine._home.operations
+            tally = await Runs(operations, Filter(workflow="nap"), watch=lambda tally: tally.done < 32).pause()
+            assert (tally.done, tally.more) == (32, True)
+            assert (await engine.runs(status="pending").count(), await engine.runs(status="paused").count()) == (8, 32)
+
+    asyncio.run(main())

@@ -14,21 +14,24 @@ from perdure.cli.exits import Exit
 from perdure.cli.main import say
 from perdure.cli.opening import operate
 from perdure.cli.options import namespace, print_json
+from perdure.cli.progress import Line, bar
 from perdure.cli.words import count
 from perdure.clock import SystemClock
 from perdure.errors import DefinitionError, PerdureError
 from perdure.filtering import filter_of
 from perdure.model.durations import micros, to_datetime
 from perdure.model.records import Status
-from perdure.operations import Runs
+from perdure.operations import Runs, Tally
 from perdure.store.protocol import Filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from perdure.operations import Tally
     from perdure.store.protocol import Store
 
+
+_MANY = 100
+"""Runs from which on it is shown at once how far that is."""
 
 workflow_option = click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
 
@@ -150,7 +153,24 @@ def do_to_many(
     number = sum(one.number for one in store.count_runs(replace(where, status=statuses)))
     if number and not yes and not agreed(f"{verb} {count(number, 'run')}"):
         return Exit.NO
-    tally = operate(store, lambda operations: act(Runs(operations, replace(where, status=statuses))))
+    line, so_far = Line(), Tally()
+
+    def watch(tally: Tally) -> bool:
+        nonlocal so_far
+        so_far = tally
+        line.show(lambda: bar(tally.done + tally.unchanged + len(tally.failures), number, "run", line))
+        return True
+
+    if number >= _MANY:  # it takes its time
+        line.show(lambda: bar(0, number, "run", line), now=True)
+    try:
+        tally = operate(store, lambda operations: act(Runs(operations, replace(where, status=statuses), watch=watch)))
+    except KeyboardInterrupt:
+        line.clear()
+        say(f"{verb}: interrupted after {count(so_far.done, 'run')}", "the same command does the rest")
+        return Exit.INTERRUPTED
+    finally:
+        line.clear()
     if as_json:
         failures = {run_id: _described(error) for run_id, error in tally.failures.items()}
         print_json({"done": tally.done, "unchanged": tally.unchanged, "failures": failures})

@@ -82,12 +82,20 @@ def advancing(
     try:
         for number, item in enumerate(items, 1):
             yield item
-            line.show(partial(_bar, number, of, what, line))
+            line.show(partial(bar, number, of, what, line))
     finally:
         line.clear()
 
 
-def _bar(done: int, of: int, what: str, line: Line) -> str:
+def bar(done: int, of: int, what: str, line: Line) -> str:
+    """Return how far something is: a bar, how many are done, and about how long the others take.
+
+    Args:
+        done: how many are done.
+        of: of how many; 0: that is not known.
+        what: the noun for one of them.
+        line: where it is shown, for how long already.
+    """
     took = line.took
     told = f"{count(done, what)} in {span(round(took * 1e6))}"
     if not of:
@@ -168,4 +176,4 @@ def steps_shown(run_id: str) -> Generator[list[Hooks]]:
         line.clear()
 
 
-__all__ = ["Line", "StepsLine", "advancing", "steps_shown"]
+__all__ = ["Line", "StepsLine", "advancing", "bar", "steps_shown"]

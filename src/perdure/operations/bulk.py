@@ -34,13 +34,19 @@ class Tally:
     more: bool = False
 
 
-async def do_to(rows: Sequence[RunRow], act: Callable[[RunRow], Awaitable[bool]], tally: Tally) -> None:
-    """Do something to runs, and count what became of them.
+async def do_to(
+    rows: Sequence[RunRow],
+    act: Callable[[RunRow], Awaitable[bool]],
+    tally: Tally,
+    watch: Callable[[Tally], bool] | None = None,
+) -> bool:
+    """Do something to runs, and count what became of them; False if it was stopped.
 
     Args:
         rows: the runs.
         act: does it to one; True if that has changed something.
         tally: what is counted up.
+        watch: told every few runs what became of them so far; False stops it.
 
     Raises:
         StoreError: the store itself has failed, so it would with every other run as well.
@@ -66,6 +72,10 @@ async def do_to(rows: Sequence[RunRow], act: Callable[[RunRow], Awaitable[bool]]
         for result in results:
             if result is not None:
                 raise result
+        if watch is not None and not watch(tally):
+            tally.more = True
+            return False
+    return True
 
 
 __all__ = ["Tally", "do_to"]

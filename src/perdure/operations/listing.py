@@ -46,6 +46,7 @@ class Runs:
         codeless: bool | None = None,
         changed: Callable[[], object] | None = None,
         most: int | None = None,
+        watch: Callable[[Tally], bool] | None = None,
     ) -> None:
         self._operations = operations
         self._codeless = codeless
@@ -53,6 +54,8 @@ class Runs:
         self._changed = changed
         self._most = most
         """How many of them anything is done to; None: all."""
+        self._watch = watch
+        """Told how far that is; False stops it."""
 
     async def __aiter__(self) -> AsyncIterator[RunRow]:
         after: Place | None = None
@@ -207,10 +210,10 @@ class Runs:
             rows, after = await self._page(status, after, 100)
             if left is not None and len(rows) > left:
                 rows, after, tally.more = rows[:left], None, True
-            await do_to(rows, act, tally)
+            goes_on = await do_to(rows, act, tally, self._watch)
             if self._changed is not None:
                 self._changed()
-            if after is None:
+            if after is None or not goes_on:
                 return tally
             left = None if left is None else left - len(rows)
 

@@ -35,6 +35,7 @@ from perdure.web.start import start_page
 from perdure.web.trouble import trouble_page
 from perdure.web.visitors import SESSION_AGE, SESSION_COOKIE, Doorman
 from perdure.web.workers import workers_page
+from perdure.web.working import STOP, job_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from perdure.web.settings import Settings, Visitor
     from perdure.workflow import Workflow
 
-CHANGES: Final = (*queues.CHANGES, *schedules.CHANGES, *many.CHANGES, *start.CHANGES)
+CHANGES: Final = (*queues.CHANGES, *schedules.CHANGES, *many.CHANGES, STOP, *start.CHANGES)
 THEMES: Final = frozenset({"light", "dark", "auto"})
 _YEAR: Final = 365 * 86400
 
@@ -104,7 +105,7 @@ def _application(reader: Reader, setup: Settings) -> Starlette:
     doorman = Doorman(setup, SystemClock())
     shown: tuple[Page, ...] = (
         runs_page(reader.lately), run_page(reader.logs), LOG, start_page(reader), QUEUES, SCHEDULES, SCHEDULE,
-        workers_page(reader), trouble_page(reader),
+        workers_page(reader), trouble_page(reader), job_page(reader),
     )  # fmt: skip
     told = description(shown, actions.ACTIONS, CHANGES)
 
@@ -113,6 +114,7 @@ def _application(reader: Reader, setup: Settings) -> Starlette:
         try:
             yield
         finally:
+            await reader.jobs.close()
             await live.close()
             reader.close()
 

@@ -1,7 +1,8 @@
 """What can be done with all runs of a kind at once: shown first, with their number, and done to no other.
 
 The filter stands in the address, with the instant at which it was shown: what was created since is left alone, and no
-more runs are dealt with than were counted then. Each run is dealt with alone; doing it again does the rest.
+more runs are dealt with than were counted then. Each run is dealt with alone; doing it again does the rest. For people
+it is a job, which goes on without them; a program waits for it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from perdure.telemetry.logs import say
 from perdure.web.actions import ACTIONS, PAUSABLE
 from perdure.web.asking import Whole
 from perdure.web.changes import Change, Changed
+from perdure.web.jobs import AT_ONCE
 from perdure.web.problems import Problem
 from perdure.web.runs import CHOSEN, COUNTED, asked_of, where_of
+from perdure.web.working import new_job
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,9 +33,10 @@ if TYPE_CHECKING:
     from perdure.operations import Tally
     from perdure.store.protocol import Filter, Store
     from perdure.web.changes import Asking, Order
+    from perdure.web.jobs import Job
 
 MOST: Final = 2_000
-"""Runs that are dealt with in one request."""
+"""Runs that a program's request deals with by default: it is answered when it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +82,14 @@ async def _show(asking: Asking, deed: Deed, **more: Any) -> dict[str, Any]:
         return {
             "number": number,
             "exact": number < COUNTED,
-            "most": min(number, MOST),
+            "most": min(number, COUNTED),
             "statuses": [one.word for one in Status if one in (where.status or ())],
             "sample": [describe.row(one) for one in sample],
             "asked": asked_of(query),
             "listed": asked_of(asking.query),
             "key": f"dashboard-{secrets.token_hex(8)}",
             "tally": None,
+            "job": None,
         }
 
     return {**await asking.reader.read(read), **more}
@@ -101,16 +106,27 @@ def _change(deed: Deed) -> Change:
         if missing := [name for name in action.required if not order.given.text(name)]:
             raise Problem(422, "bad_field", f"{missing[0]} is missing", "")
         await order.reader.read(take_all_back)
-        runs = Runs(order.operations, where, most=order.query["most"])
-        tally = await deed.act(order, runs)
-        say(
-            lines.DASHBOARD_MANY, verb=deed.verb, visitor=order.by.name, number=tally.done,
-            unchanged=tally.unchanged, failed=len(tally.failures), namespace=order.namespace,
-        )  # fmt: skip
+        most: int = order.query["most"]
+
+        def said(tally: Tally) -> None:
+            say(
+                lines.DASHBOARD_MANY, verb=deed.verb, visitor=order.by.name, number=tally.done,
+                unchanged=tally.unchanged, failed=len(tally.failures), namespace=order.namespace,
+            )  # fmt: skip
+
+        if order.given.is_form:
+            job = new_job(order, deed.verb, most, asked_of(order.query))
+
+            def work(job: Job) -> Awaitable[Tally]:
+                return deed.act(order, Runs(order.operations, where, most=most, watch=job.watch))
+
+            if not await order.reader.jobs.begin(job, work, said):
+                raise Problem(429, "too_many_jobs", f"{AT_ONCE} of these are under way", "let one end, or stop it")
+            return Changed("", {}, "/jobs", job.job)
+        tally = await deed.act(order, Runs(order.operations, where, most=most))
+        said(tally)
         with describe.redacting(order.reader.redaction):
-            told = describe.tally(tally.done, tally.unchanged, tally.failures, more=tally.more)
-        page = {"do": deed.verb, "tally": told, "asked": asked_of(order.query), "listed": asked_of(order.query)}
-        return Changed("", {"tally": told}, page=("many.html", page, 200))
+            return Changed("", {"tally": describe.tally(tally.done, tally.unchanged, tally.failures, more=tally.more)})
 
     return Change(
         f"many/{deed.verb}",
@@ -120,7 +136,7 @@ def _change(deed: Deed) -> Change:
         (),
         "ManyDone",
         act,
-        parameters=(*CHOSEN, Whole("most", least=1, most=MOST, default=MOST)),
+        parameters=(*CHOSEN, Whole("most", least=1, most=COUNTED, default=MOST)),
         ask=ask,
         template="many.html",
     )

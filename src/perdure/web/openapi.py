@@ -31,7 +31,13 @@ _KEY = {
     "description": "The schedule's key; slashes in it may stand as they are.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 400},
 }
-_ABOUT: Final[dict[str, list[dict[str, Any]]]] = {"": [], "run_id": [_RUN_ID], "key": [_KEY]}
+_JOB: Final = {
+    "name": "job",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 40},
+}
+_ABOUT: Final[dict[str, list[dict[str, Any]]]] = {"": [], "run_id": [_RUN_ID], "key": [_KEY], "job": [_JOB]}
 """The parameter in the path, by what something is about."""
 
 

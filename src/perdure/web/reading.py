@@ -25,6 +25,7 @@ from perdure.operations import Operations
 from perdure.store.coded import coded
 from perdure.store.open import is_postgres, open_store, store_name, store_path
 from perdure.sync import Engine as SyncEngine
+from perdure.web.jobs import Jobs
 from perdure.web.lately import Lately
 from perdure.web.logs import Logs
 from perdure.workflow import collect
@@ -91,6 +92,7 @@ class Reader:
         self._codecs = default_codecs() if codecs is None else check_codecs(codecs)
         self.logs = Logs()
         self.lately = Lately()
+        self.jobs = Jobs()
         self.changes = 0
         self._given: Store | None = None
         self._store: Store | None = None

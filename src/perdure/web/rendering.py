@@ -144,6 +144,7 @@ FLASHES = {
     "resumed": "The run goes on; the next worker with its code takes it.",
     "forked": "This is the fork; the next worker with its code takes it.",
     "signalled": "The signal is sent.",
+    "job-stopped": "It is asked to stop; what was done stays.",
     "queue-paused": "The queue is paused; runs under way go on.",
     "queue-resumed": "Workers claim from the queue again.",
     "schedule-paused": "The schedule fires no more until it is resumed.",

@@ -362,19 +362,26 @@ SCHEMAS: Final[dict[str, Schema]] = {
             ),
         }
     ),
-    "ManyDone": _object(
+    "Tally": _object(
         {
-            "done": _TEXT,
-            "tally": _object(
-                {
-                    "done": _WHOLE,
-                    "unchanged": _WHOLE,
-                    "failures": _list(_object(dict.fromkeys(("run_id", "code", "message", "advice"), _TEXT))),
-                    "more": _TRUTH,
-                }
-            ),
+            "done": _WHOLE,
+            "unchanged": _WHOLE,
+            "failures": _list(_object(dict.fromkeys(("run_id", "code", "message", "advice"), _TEXT))),
+            "more": _TRUTH,
         }
     ),
+    "ManyDone": _object({"done": _TEXT, "tally": ref("Tally")}),
+    "Job": _object(
+        {
+            **dict.fromkeys(("job", "verb", "by", "state"), _TEXT),
+            "number": _WHOLE,
+            "began_at": _INSTANT,
+            "failure": _or_null(_TEXT),
+            "tally": ref("Tally"),
+        }
+    ),
+    "JobPage": _object({"now": _INSTANT, "job": ref("Job"), "asked": {"type": "object"}}),
+    "JobDone": _object({"done": _TEXT, "job": ref("Job")}),
 }
 """By name: what pages return, and what those consist of."""
 

@@ -136,6 +136,10 @@
     }, FLOOR);
   }
 
+  setInterval(() => {
+    if (!document.hidden && document.querySelector("[data-going]")) refresh();
+  }, 700);
+
   const retry = document.querySelector("[data-retry]");
   if (retry) {
     setInterval(async () => {
