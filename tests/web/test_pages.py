@@ -15,10 +15,11 @@ from starlette.routing import Mount
 
 from perdure import Engine
 from perdure.model.records import Kind
+from perdure.operations.forking import family
 from perdure.store.open import open_store
 from perdure.web import dashboard
 from tests.web import shop
-from tests.web.conftest import Browser, shown
+from tests.web.conftest import Browser, apart, shown
 
 sqlite = pytest.mark.only("sqlite")
 
@@ -229,3 +230,35 @@ def test_values_of_any_size_are_shown_or_to_be_had(path, browse):
         assert len(await browser.page("/runs/inline")) < 60_000
 
     browse(path, act)
+
+
+def test_a_run_shows_the_whole_tree_of_forks_it_is_in(path, browse):
+    tree = {"a": "sold", "b": "sold", "a1": "a", "a2": "a", "a11": "a1"}
+
+    async def made():
+        async with Engine(path, workflows=shop.WORKFLOWS) as engine:
+            await (await engine.enqueue(shop.sell, shop.Order(), run_id="sold")).result(timeout=20)
+            for run_id, origin in tree.items():
+                await (await engine.get(origin).fork("ship#1", run_id=run_id)).result(timeout=20)
+
+    apart(made())
+
+    async def act(browser):
+        for one in ("a1", "sold"):
+            told = (await browser.json(f"/runs/{one}"))["family"]
+            seen = [(kin["run_id"], kin["depth"]) for kin in told["runs"]]
+            assert told["whole"]
+            assert dict(seen) == {"sold": 0, "a": 1, "b": 1, "a1": 2, "a2": 2, "a11": 3}
+            for run_id, depth in seen[1:]:  # each after what it was forked from, with nothing less deep between
+                before = seen[: seen.index((run_id, depth))]
+                assert next(name for name, found in reversed(before) if found == depth - 1) == tree[run_id]
+            assert {kin["step"] for kin in told["runs"]} == {None, "ship#1"}
+        text = " ".join(shown(await browser.page("/runs/a1")).split())
+        assert "Forks 6 of one origin" in text
+
+    browse(path, act)
+    with open_store(path, create=False) as store:
+        for most in range(1, 6):
+            kin, is_whole = family(store, store.get_run("a1"), most)
+            assert ("a1" in [one.row.run_id for one in kin], len(kin) <= most, is_whole) == (True, True, False)
+        assert len(family(store, store.get_run("a1"), 6)[0]) == 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.errors import DefinitionError, RunConflict, StepNotFound, WrongState
 from perdure.model import forking, ids
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST = 1000
 """Forks of a run that are listed."""
+KIN = 100
+"""Runs of a tree of forks that are shown."""
 _SHOWN = 20
 """Keys named in an error."""
 
@@ -33,6 +35,60 @@ def list_forks(store: Store, row: RunRow, limit: int = MOST) -> list[RunRow]:
     """As ``forks_of``, by whoever may wait for the store."""
     tags = ((forking.ORIGIN_TAG, str(row.run_key)),)
     return store.list_runs(Filter(namespace=row.namespace, tags=tags, limit=limit))
+
+
+class Kin(NamedTuple):
+    """A run in a tree of forks.
+
+    Attributes:
+        row: the run.
+        depth: how many runs of the tree it comes from; 0: of none.
+        step: key of the step that it was forked from; None if it is no fork, or its origin is gone.
+    """
+
+    row: RunRow
+    depth: int
+    step: str | None
+
+
+def family(store: Store, row: RunRow, most: int = KIN) -> tuple[list[Kin], bool]:
+    """Return the tree of forks that a run is in, each after what it was forked from, and whether that is all of it.
+
+    Found by indexes alone, however many runs there are. Runs that are gone end it.
+
+    Args:
+        store: where they are.
+        row: the run; it and what it comes from are in it, whatever ``most`` leaves out.
+        most: runs in it at most.
+    """
+    path, steps = [row], dict[int, str]()
+    while len(path) < most:
+        first = store.read_events(path[0].run_key, 0, 1)
+        there = forking.lineage(first[0]) if first else None
+        origin = None if there is None else store.get_run(there.run_id, row.namespace)
+        if there is None or origin is None or origin.uid != there.uid:
+            break
+        steps[path[0].run_key] = there.step
+        path.insert(0, origin)
+    direct = {one.run_key for one in path}
+    found: list[Kin] = []
+    left, is_whole = most - len(path), True
+    waiting: list[tuple[RunRow, int]] = [(path[0], 0)]
+    while waiting:
+        run, depth = waiting.pop()
+        if run.run_key not in steps and depth:
+            first = store.read_events(run.run_key, 0, 1)
+            there = forking.lineage(first[0]) if first else None
+            steps[run.run_key] = "" if there is None else there.step
+        found.append(Kin(run, depth, steps.get(run.run_key) or None))
+        forks = list_forks(store, run, left + len(path) + 1)
+        others = [one for one in forks if one.run_key not in direct]
+        is_whole = is_whole and len(others) <= left
+        others = others[:left]
+        left -= len(others)
+        straight = path[depth + 1 : depth + 2] if run.run_key in direct else []
+        waiting += [(one, depth + 1) for one in [*others, *straight]]
+    return found, is_whole
 
 
 async def fork(

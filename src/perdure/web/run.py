@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perdure import describe, diagnosis
 from perdure.operations import codeless
-from perdure.operations.forking import list_forks
+from perdure.operations.forking import family, list_forks
 from perdure.operations.holding import live_workers
 from perdure.store.protocol import Filter
 from perdure.web import gantt
@@ -72,6 +72,7 @@ def run_page(logs: Logs) -> Page:
         found["events"] = [describe.event(event) for event in events]
         found["why"] = describe.explanation(diagnosis.why(store, row.run_id, asked.namespace, read=logs.told))
         found["parent"] = _row(store, row.parent_key)
+        found["family"] = _family(store, row, is_fork=told["forked_from"] is not None, has_forks=bool(told["forks"]))
         found["children"] = [
             describe.row(one)
             for one in store.list_runs(Filter(namespace=asked.namespace, limit=CHILDREN, parent=row.run_key))
@@ -89,6 +90,26 @@ def run_page(logs: Logs) -> Page:
         parameters=(Whole("steps", least=1, most=10_000, default=STEPS),),
         draw=_draw,
     )
+
+
+def _family(store: Store, row: RunRow, *, is_fork: bool, has_forks: bool) -> dict[str, Any] | None:
+    """Return the tree of forks that a run is in; None if it is in none."""
+    if not is_fork and not has_forks:
+        return None
+    kin, is_whole = family(store, row)
+    return {
+        "whole": is_whole,
+        "runs": [
+            {
+                "run_id": one.row.run_id,
+                "status": one.row.status.word,
+                "created_at": describe.instant(one.row.created_at),
+                "depth": one.depth,
+                "step": one.step,
+            }
+            for one in kin
+        ],
+    }
 
 
 def window(view: RunView, steps: int) -> RunView:

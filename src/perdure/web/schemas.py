@@ -263,6 +263,24 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "why": ref("Explanation"),
             "parent": _or_null(ref("Row")),
             "children": _list(ref("Row")),
+            "family": _or_null(
+                _object(
+                    {
+                        "whole": _TRUTH,
+                        "runs": _list(
+                            _object(
+                                {
+                                    "run_id": _TEXT,
+                                    "status": _TEXT,
+                                    "created_at": _INSTANT,
+                                    "depth": _WHOLE,
+                                    "step": _or_null(_TEXT),
+                                }
+                            )
+                        ),
+                    }
+                )
+            ),
         }
     ),
     "Done": _object({"done": _TEXT, "run": ref("Row")}),
