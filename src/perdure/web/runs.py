@@ -93,7 +93,7 @@ def read(asked: Asked, lately: Lately) -> dict[str, Any]:
     shown = rows[: query["limit"]]
     without = codeless(store, shown)
     alive = live_workers(store)
-    counted = store.count_runs(replace(where, status=None), COUNTED)
+    counted = lately.count(store, replace(where, status=None), COUNTED)
     return {
         "now": describe.instant(store.now()),
         "runs": [

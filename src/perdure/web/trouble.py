@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from perdure.diagnosis.doctor import Report
     from perdure.store.protocol import Store
+    from perdure.web.lately import Lately
     from perdure.web.reading import Reader
 
 BLOCKED: Final = 20
@@ -38,7 +39,7 @@ def trouble_page(reader: Reader) -> Page:
         told = _examination(reader, report, namespace)
 
         def read(store: Store) -> dict[str, Any]:
-            return _waits(store, namespace)
+            return _waits(store, namespace, reader.lately)
 
         try:
             found = await reader.read(read)
@@ -75,7 +76,7 @@ def _examination(reader: Reader, report: Report | None, namespace: str) -> dict[
     return {"codeless": codeless, "kind": _KINDS.get(type(report.condition.database)), "report": told}
 
 
-def _waits(store: Store, namespace: str) -> dict[str, Any]:
+def _waits(store: Store, namespace: str, lately: Lately) -> dict[str, Any]:
     blocked = store.list_runs(Filter(namespace=namespace, status=(Status.BLOCKED,), limit=BLOCKED))
     served = store.served()
     schedules = [
@@ -88,7 +89,7 @@ def _waits(store: Store, namespace: str) -> dict[str, Any]:
         "now": describe.instant(store.now()),
         "blocked": [describe.row(row) for row in blocked],
         "schedules": schedules,
-        "counts": describe.counts(counts(store.count_runs(Filter(namespace=namespace)), exact=True)),
+        "counts": describe.counts(counts(lately.count(store, Filter(namespace=namespace), None), exact=True)),
         "namespaces": store.list_namespaces(),
     }
 
