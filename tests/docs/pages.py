@@ -151,3 +151,4 @@ class Shell:
         if self.background is not None:
             self.background.kill()
             self.background.communicate()
+            self.background = None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "demo": "perdure.cli.demo",
+    "init": "perdure.cli.beginning",
     "run": "perdure.cli.running",
     "worker": "perdure.cli.workers",
     "runs": "perdure.cli.runs",

@@ -14,6 +14,7 @@ from perdure.cli.render import Part as _Part
 from perdure.cli.render import Screen, cut
 from perdure.cli.words import compact, count, span
 from perdure.hooks import Hooks
+from perdure.model import payloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -114,6 +115,17 @@ class StepsLine(Hooks):
         self._done: Counter[str] = Counter()
         self._going: dict[str, float] = {}
         self._said = ""
+
+    def run_claimed(self, notice: Notice) -> None:
+        """The run goes on: what it waited for is there."""
+        if notice.run_id == self._run_id:
+            self._said = ""
+
+    def run_suspended(self, notice: Notice) -> None:
+        """The run waits."""
+        awaited = payloads.fields(notice.event.payload).get("awaits")
+        if notice.run_id == self._run_id and awaited:
+            self._said = f"waits for the signal {', '.join(awaited)}"
 
     def step_started(self, notice: Notice) -> None:
         """A step takes longer."""

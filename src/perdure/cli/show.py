@@ -213,10 +213,16 @@ def _waits(seen: Seen) -> Iterator[tuple[str, Cell]]:
     for key, at in retrying.items():
         if at is not None and describe.is_open(view.status):
             yield "waits for", Part(f"the next attempt of {key}, {_when(at, now)}", "warn")
-    if view.wake_at is not None and view.wake_at not in retrying.values():
+    at = None if view.wake_at in retrying.values() else view.wake_at
+    for name in view.awaits:
+        yield (
+            "waits for",
+            Part(f"the signal {name!r}" + (f", until {_when(at, now)}" if at is not None else ""), "warn"),
+        )
+    if at is not None and not view.awaits:
         what = "its start" if view.status is Status.PENDING else "a timer"
-        yield "waits for", Part(f"{what}, {_when(view.wake_at, now)}", "warn")
-    elif view.status is Status.WAITING and view.wake_at is None:
+        yield "waits for", Part(f"{what}, {_when(at, now)}", "warn")
+    elif view.status is Status.WAITING and view.wake_at is None and not view.awaits:
         yield "waits for", Part("news from outside", "warn")
 
 
