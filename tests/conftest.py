@@ -10,7 +10,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.servers.fixtures", "tests.storm.summary"]
+pytest_plugins = ["tests.bare.built", "tests.servers.fixtures", "tests.storm.summary"]
 
 # Helpers that several folders import: assertions in them are to be shown like those of tests.
 pytest.register_assert_rewrite("tests.runtime.harness", "tests.runtime.histories", "perdure.testing.store_suite")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MINORS = ("3.11", "3.12", "3.13")
+MINORS = ("3.11", "3.12", "3.13", "3.14")
 MINE = f"{sys.version_info.major}.{sys.version_info.minor}"
 OTHERS = tuple(minor for minor in MINORS if minor != MINE)
 NEEDED = ("anyio", "apsw", "cronsim", "hypothesis", "pydantic", "pytest", "pytest-timeout", "uvloop")

@@ -96,20 +96,30 @@ def pattern(line: str) -> str:
 
 
 class Shell:
-    """Types commands in, in one folder, with this Python's ``python`` and ``perdure``."""
+    """Types commands in, in one folder.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: where that folder is made.
+        tools: the commands that are there beside those of the system, each as a line for the shell; by default
+            ``python`` and ``perdure`` of the tests' own environment, with the source tree as it is.
+    """
+
+    def __init__(self, folder: Path, tools: dict[str, str] | None = None) -> None:
         self.folder = folder / "page"
         self.folder.mkdir()
-        tools = folder / "bin"
-        tools.mkdir()
-        for name, module in (("python", ""), ("perdure", " -m perdure")):
-            (tools / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -W error{module} "$@"\n')
-            (tools / name).chmod(0o755)
-        drop = {"PERDURE_STORE", "FORCE_COLOR", "COLUMNS"}
-        self.environ = {name: value for name, value in os.environ.items() if name not in drop} | {
-            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(tree.PACKAGE.parent),
+        drop = {"PERDURE_STORE", "FORCE_COLOR", "COLUMNS", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+        self.environ = {name: value for name, value in os.environ.items() if name not in drop}
+        if tools is None:
+            python = f"{shlex.quote(sys.executable)} -W error"
+            tools = {"python": python, "perdure": f"{python} -m perdure"}
+            self.environ["PYTHONPATH"] = str(tree.PACKAGE.parent)
+        (folder / "bin").mkdir()
+        for name, line in tools.items():
+            (folder / "bin" / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
+            (folder / "bin" / name).chmod(0o755)
+        self.environ |= {
+            "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "PIP_CONSTRAINT": str(tree.ROOT / "constraints.txt"),
             "PYTHONUNBUFFERED": "1",
         }
         self.background: subprocess.Popen[str] | None = None

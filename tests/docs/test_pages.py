@@ -15,9 +15,15 @@ NOT_TYPED = {"text", "ini", "py", "json", "mermaid", "toml"}
 FOLLOWED = [page for page in PAGES if any(fence.language in {"python", "console"} for fence in fences(page))]
 
 
+BEGINNING = DOCS / "tutorial"
+"""Whoever reads this has nothing yet but Python, and what the page has told so far."""
+
+
 @pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path)
+def shell(page, tmp_path, request):
+    """A terminal; for the tutorial, in an environment that has nothing but what was built from here."""
+    bare = page.is_relative_to(BEGINNING)
+    shell = Shell(tmp_path, request.getfixturevalue("built").layer(tmp_path / "env") if bare else None)
     yield shell
     shell.close()
 

@@ -69,10 +69,11 @@ async def test_a_child_that_has_ended_is_not_run_again(path, desk):
 
 @in_loop
 async def test_a_child_that_was_under_way_is_started_anew(path, desk):
-    gate = desk.hold("child")
+    gate, second = desk.hold("child"), desk.hold("second")
     async with engine_at(path, beside_a_child, child, desk=desk) as engine:
         handle = await engine.enqueue(beside_a_child, run_id="r")
         await gate.arrival()
+        second.open()  # whichever of the two was asked for first
         async for event in handle.events(follow=True):
             if event.key == "beside#1/work#2":
                 break

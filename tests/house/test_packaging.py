@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
+import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,9 @@ SPELLED = {
     "pytest_timeout": "timeout =",
     "pytest_xdist": "pytest -n",
 }
+
+
+LICENCE = "licenses/LICENSE"
 
 
 def names(requirements):
@@ -117,28 +121,50 @@ def test_constraints_pin_everything_once():
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The names in a wheel built from this tree."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(build, cwd=tree.ROOT, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    (built,) = folder.glob("perdure-*.whl")
-    with zipfile.ZipFile(built) as archive:
+def wheel(built):
+    """The names in a wheel that was built from the sdist."""
+    with zipfile.ZipFile(built.wheel) as archive:
         return set(archive.namelist())
 
 
-def test_the_wheel_has_every_file_of_the_package(wheel):
+@pytest.fixture(scope="module")
+def metadata(built):
+    """What the wheel says of itself."""
+    with zipfile.ZipFile(built.wheel) as archive:
+        return archive.read(f"perdure-{version()}.dist-info/METADATA").decode().splitlines()
+
+
+def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel):
     source = tree.PACKAGE.parent
     ours = {str(path.relative_to(source)) for path in tree.files() if path.is_relative_to(source)}
     assert {"perdure/py.typed", "_perdure_pytest.py"} <= ours
-    assert any(name.endswith(".sql") for name in ours)
+    assert {".sql", ".html", ".css", ".js", ".txt"} <= {suffix for name in ours if (suffix := Path(name).suffix)}
+    about = f"perdure-{version()}.dist-info/"
+    assert wheel - ours == {about + name for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", LICENCE)}
     assert ours <= wheel
 
 
-def test_the_wheel_has_nothing_else(wheel):
-    top = {name.partition("/")[0] for name in wheel}
-    assert top == {"perdure", "_perdure_pytest.py", f"perdure-{version()}.dist-info"}
+def test_the_sdist_has_what_its_tests_need_too_and_nothing_of_where_it_was_made(built):
+    with tarfile.open(built.sdist) as archive:
+        members = archive.getmembers()
+    names = {member.name.partition("/")[2] for member in members}
+    tracked = {tree.where(path) for path in tree.files()}
+    assert names - tracked == {"PKG-INFO"}
+    assert {name.partition("/")[0] for name in tracked - names} == {".ci", ".github"}
+    assert [member.name for member in members if member.uname or member.uid or not member.isfile()] == []
+
+
+def test_the_wheel_names_every_python_it_is_tested_on_and_every_extra(metadata):
+    """A release goes to all of these, and the workflow that tests them says the same."""
+    pythons = [line.rpartition(" ")[2] for line in metadata if re.match(r"Classifier: .* :: 3\.\d+$", line)]
+    workflow = (tree.ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
+    (matrix,) = re.findall(r"python: \[(.*)\]", workflow)
+    assert pythons == re.findall(r'"(3\.\d+)"', matrix)
+    assert f"Requires-Python: >={pythons[0]}" in metadata
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in pythons
+    told = {line.partition(": ")[2] for line in metadata if line.startswith("Provides-Extra: ")}
+    pages = "".join(path.read_text("utf-8") for path in tree.files() if path.suffix in {".md", ".py"})
+    assert set(re.findall(r"perdure\[([a-z-]+)\]", pages)) <= told
 
 
 def test_the_plugin_for_pytest_is_found_by_its_entry_point(wheel):
@@ -148,7 +174,3 @@ def test_the_plugin_for_pytest_is_found_by_its_entry_point(wheel):
 
 def version() -> str:
     return tree.project()["project"]["version"]
-
-
-def test_the_licence_is_in_the_wheel(wheel):
-    assert f"perdure-{version()}.dist-info/licenses/LICENSE" in wheel

@@ -15,27 +15,29 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_ai import Agent
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
-from pydantic_ai.messages import (
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    ModelResponse,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-)
-from pydantic_ai.models import CompletedStreamedResponse, Model
-from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.tools import AgentDepsT
-from pydantic_ai.toolsets import WrapperToolset
-
 from perdure.context import current_run, in_step, now, step_context, uuid4
+from perdure.extras import extra
 from perdure.model.durations import seconds
 from perdure.runtime.runloop import RunTask
 from perdure.workflow import step
+
+with extra("pydantic-ai"):
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+    from pydantic_ai.messages import (
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelResponse,
+        PartDeltaEvent,
+        PartStartEvent,
+        TextPart,
+        TextPartDelta,
+    )
+    from pydantic_ai.models import CompletedStreamedResponse, Model
+    from pydantic_ai.models.wrapper import WrapperModel
+    from pydantic_ai.tools import AgentDepsT
+    from pydantic_ai.toolsets import WrapperToolset
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine

@@ -6,12 +6,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.requests import HTTPConnection, Request  # noqa: TC002 - FastAPI reads the annotations of dependencies
-from starlette.responses import JSONResponse, Response
-
 from perdure import errors
 from perdure.engine import Engine
 from perdure.errors import DefinitionError, PerdureError
+from perdure.extras import extra
+
+with extra("starlette"):
+    from starlette.requests import HTTPConnection, Request  # noqa: TC002 - FastAPI reads dependencies' annotations
+    from starlette.responses import JSONResponse, Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping

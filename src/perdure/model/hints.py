@@ -178,14 +178,24 @@ def names_used(fn: Callable[..., Any], scope: Mapping[str, object]) -> dict[str,
     """
     words: set[str] = set()
     for function in _functions(fn):
-        notes = function.__annotations__ if sys.version_info < (3, 14) else {}
-        words.update(*(_WORD.findall(note) for note in notes.values() if isinstance(note, str)))
+        words.update(*(_WORD.findall(note) for note in _annotations(function).values() if isinstance(note, str)))
     return {word: scope[word] for word in words if word in scope}
+
+
+def _annotations(function: types.FunctionType) -> dict[str, object]:
+    if sys.version_info >= (3, 14):
+        import annotationlib  # new there, where annotations are evaluated on demand: names may not be there yet
+
+        try:
+            return annotationlib.get_annotations(function, format=annotationlib.Format.FORWARDREF)
+        except Exception:  # noqa: BLE001 - evaluating users' annotations can raise anything
+            return {}
+    return function.__annotations__
 
 
 def _signature(fn: Callable[..., Any]) -> inspect.Signature:
     if sys.version_info >= (3, 14):
-        import annotationlib  # new there, where annotations are evaluated on demand
+        import annotationlib
 
         return inspect.signature(fn, annotation_format=annotationlib.Format.FORWARDREF)
     return inspect.signature(fn)

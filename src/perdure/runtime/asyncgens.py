@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from perdure.context import RunLoopBase
 from perdure.errors import RunGone
+from perdure.runtime.running import give_back, take_over
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -115,8 +116,7 @@ def _nothing() -> None:
 
 def _close(generator: AsyncGenerator[Any, Any]) -> None:
     """Close a generator on the spot; whatever it awaits raises."""
-    host = events._get_running_loop()
-    events._set_running_loop(_GONE)
+    before = take_over(_GONE)
     try:
         closing = generator.aclose()
         try:
@@ -127,4 +127,4 @@ def _close(generator: AsyncGenerator[Any, Any]) -> None:
     except BaseException:  # noqa: BLE001, S110 - it awaited while closing: dropped
         pass
     finally:
-        events._set_running_loop(host)
+        give_back(before)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from asyncio import events
 from collections import deque
 from contextvars import copy_context
 from threading import Thread, get_ident
@@ -22,6 +21,7 @@ from perdure.context import RunLoopBase, current_task
 from perdure.errors import NotDurable, RunGone
 from perdure.model.keys import TIMER, Scope, task_name
 from perdure.runtime import asyncgens
+from perdure.runtime.running import give_back, take_over
 from perdure.telemetry import lines
 from perdure.telemetry.logs import described, say
 
@@ -298,16 +298,15 @@ class RunLoop(RunLoopBase):
     def activate(self, first: Callable[..., object] | None = None, *arguments: object) -> None:
         """Call ``first``, then run what is ready until idle, at most ``PASSES`` passes.
 
-        Never nested, never inside a host task.
+        Never nested.
 
         Raises:
             KeyboardInterrupt: as it came out of the workflow; the loop is then torn.
         """
-        host = events._get_running_loop()
         ready = self.ready
         self.active = True
         self._thread = get_ident()
-        events._set_running_loop(self)
+        before = take_over(self)
         try:
             if first is not None:
                 first(*arguments)
@@ -327,7 +326,7 @@ class RunLoop(RunLoopBase):
                     except BaseException as error:  # noqa: BLE001 - a callback's error concerns this run only
                         self.call_exception_handler({"message": f"error in callback {callback!r}", "exception": error})
         finally:
-            events._set_running_loop(host)
+            give_back(before)
             self.active = False
 
     def fire(self, timer: Timer) -> None:
@@ -361,10 +360,9 @@ class RunLoop(RunLoopBase):
         dropped.
         """
         self.gone = True
-        host = events._get_running_loop()
         self.ready.clear()
         self.active = True
-        events._set_running_loop(self)
+        before = take_over(self)
         try:
             for task in reversed(self.tasks):
                 if not task.done():
@@ -373,7 +371,7 @@ class RunLoop(RunLoopBase):
                 task._log_traceback = False
             self.asyncgens.close()
         finally:
-            events._set_running_loop(host)
+            give_back(before)
             self.active = False
         self.ready.clear()
         self.timers.clear()

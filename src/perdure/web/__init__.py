@@ -5,7 +5,10 @@ Comes with ``pip install 'perdure[web]'``.
 
 from __future__ import annotations
 
-from perdure.web.app import dashboard
-from perdure.web.settings import Visitor
+from perdure.extras import extra
+
+with extra("web"):
+    from perdure.web.app import dashboard
+    from perdure.web.settings import Visitor
 
 __all__ = ["Visitor", "dashboard"]

@@ -12,16 +12,18 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
-from django.apps import apps as installed  # `apps` is a module of this package
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, transaction
-from django.utils.module_loading import autodiscover_modules, import_string
-
 from perdure import Engine, sync
 from perdure.clock import SystemClock
+from perdure.extras import extra
 from perdure.finding import workflows_of
 from perdure.model import ids
+
+with extra("django"):
+    from django.apps import apps as installed  # `apps` is a module of this package
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+    from django.db import connections, transaction
+    from django.utils.module_loading import autodiscover_modules, import_string
 
 if TYPE_CHECKING:
     from typing import Unpack
