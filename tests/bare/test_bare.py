@@ -34,16 +34,13 @@ def test_the_package_is_a_command_and_loads_no_more_than_it_needs(bare):
     assert bare("-c", loaded).stdout == "set()\n"
 
 
-USING = "import asyncio, perdure; from perdure import Engine, step, workflow\n"
-
-
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
         (("-m", "perdure", "ui"), "web"),
         (("-m", "perdure", "runs", "--store", "postgresql://localhost/app"), "postgres"),
-        (("-c", USING + "from perdure.codecs import Zstandard; Zstandard()"), "codecs"),
-        (("-c", USING + "Engine('a.db').expose(9000)"), "prometheus"),
+        (("-c", "from perdure.codecs import Zstandard; Zstandard()"), "codecs"),
+        (("-m", "perdure", "worker", "perdure.demo.review", "--metrics", "0"), "prometheus"),
         (("-c", "import perdure.contrib.starlette"), "starlette"),
         (("-c", "import perdure.contrib.pydantic_ai"), "pydantic-ai"),
         (("-c", "import perdure.contrib.django"), "django"),

@@ -85,7 +85,7 @@ def settings(
     if made.is_open and not all(is_loopback(host) for host in allowed):
         raise DefinitionError(
             "a dashboard that others than this machine can reach has to know who asks",
-            advice="give it a token= or your own auth=",
+            advice="give it a token= (perdure ui: --token, or PERDURE_UI_TOKEN) or your own auth=",
         )
     return made
 
