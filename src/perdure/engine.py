@@ -16,7 +16,7 @@ from perdure.clock import SystemClock
 from perdure.codecs import check_codecs
 from perdure.config import Settings, default_codecs, default_store, setting
 from perdure.dispatch import check_hooks
-from perdure.errors import StoreGone, WrongState
+from perdure.errors import ColourError, StoreGone, WrongState
 from perdure.model import ids
 from perdure.model.durations import seconds
 from perdure.observing import Observers
@@ -36,7 +36,7 @@ from perdure.workflow import collect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Container, Iterable
-    from typing import Self
+    from typing import Never, Self
 
     from perdure.hooks import Hooks
     from perdure.model.clock import Clock
@@ -284,6 +284,17 @@ class Engine(Client):
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.stop()
+
+    if not TYPE_CHECKING:  # whoever has a type checker is told by it
+
+        def __enter__(self) -> Never:
+            raise ColourError(
+                "an Engine is opened by `async with`, in an `async def`",
+                advice="write `async with`, or take perdure.sync.Engine, which is opened by `with`",
+            )
+
+        def __exit__(self, *_exc: object) -> None:
+            pass
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[Self]:

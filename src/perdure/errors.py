@@ -92,7 +92,7 @@ class Deadlock(PerdureError):
 
 
 class NotAwaited(PerdureError):
-    """A step was called and its call never awaited; fields: step, line."""
+    """A step, a child or a wait for a signal was called and never awaited; fields: step (its key), line."""
 
     code = "not_awaited"
 

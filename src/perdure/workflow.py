@@ -14,7 +14,7 @@ from perdure.errors import DefinitionError, DuplicateName, NotInRun
 from perdure.model.builds import build_of, build_of_all, codes_of
 from perdure.model.codec import ValueCodec
 from perdure.model.durations import micros
-from perdure.model.functions import Decorated, Function, examine
+from perdure.model.functions import Decorated, Function, examine, loaded_twice
 from perdure.model.hints import Hints
 from perdure.model.ids import valid_name
 from perdure.model.payloads import note
@@ -448,6 +448,8 @@ def collect(workflows: Iterable[Workflow[Any, Any]]) -> dict[tuple[str, str], Wo
         DuplicateName: two different workflows have the same name and version.
     """
     found: dict[tuple[str, str], Workflow[Any, Any]] = {}
+    if isinstance(workflows, Workflow):
+        raise DefinitionError(f"workflows= takes a list, not {workflows!r}", advice=f"workflows=[{workflows.qualname}]")
     for item in workflows:
         if not isinstance(item, Workflow):
             raise DefinitionError(f"{item!r} is not a workflow", advice="decorate it with @workflow")
@@ -456,7 +458,8 @@ def collect(workflows: Iterable[Workflow[Any, Any]]) -> dict[tuple[str, str], Wo
             raise DuplicateName(
                 f"two workflows are called {item.name!r} in version {item.version!r}: "
                 f"{other.module}.{other.qualname} and {item.module}.{item.qualname}",
-                advice="give one of them another name=, or another version= if it is the new code of the other",
+                advice=loaded_twice(other.fn, item.fn)
+                or "give one of them another name=, or another version= if it is the new code of the other",
                 workflow=item.name,
             )
     return found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
-from perdure import parallel, sleep, step, workflow
-from perdure.errors import DuplicateName
+from perdure import Engine, parallel, sleep, step, workflow
+from perdure.errors import ColourError, DefinitionError, DuplicateName, InvalidValue
 from tests.engine.desk import engine_at, in_loop, work
 
 
@@ -93,3 +96,51 @@ async def test_two_different_steps_of_one_name_are_refused(path, desk):
         with pytest.raises(DuplicateName, match="two different steps"):
             await engine.run(calls_a_namesake)
     assert desk.keys() == ["work#1"]
+
+
+SCRIPT = """
+from perdure import step, workflow
+@step
+async def pay() -> None: ...
+@workflow
+async def order() -> None: await pay()
+"""
+
+
+@in_loop
+async def test_a_file_that_is_loaded_under_two_names_is_named(path, tmp_path, desk):
+    file = tmp_path / "shop.py"
+    file.write_text(SCRIPT, encoding="utf-8")
+    run, imported = (loaded(file, name) for name in ("__main__", "shop"))
+    twice = r"shop\.py is loaded twice, as __main__ and as shop: "
+    with pytest.raises(DuplicateName) as caught:
+        Engine(path, workflows=[run.order, imported.order])
+    caught.match(twice)
+
+    @workflow
+    async def both() -> None:
+        await run.pay()
+        await imported.pay()
+
+    async with engine_at(path, both, desk=desk) as engine:
+        with pytest.raises(DuplicateName) as caught:
+            await engine.run(both)
+        caught.match(twice)
+
+
+def loaded(file: Path, name: str):
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@in_loop
+async def test_an_engine_that_is_written_wrongly_says_how_it_is_written(path, desk):
+    with pytest.raises(DefinitionError, match=r"(?s)takes a list.*workflows=\[branches\]"):
+        Engine(path, workflows=branches)
+    with pytest.raises(ColourError, match=r"(?s)`async with`.*perdure\.sync\.Engine"), Engine(path):
+        pass
+    async with engine_at(path, decides, desk=desk) as engine:
+        with pytest.raises(InvalidValue, match="input is None, which is not of type bool"):
+            await engine.run(decides)

@@ -53,6 +53,20 @@ MESSAGES = [
         _BORN + "what_a_replay_passes_by_is_not_sent_or_started_again[sqlite]",
     ),
     Mutation(
+        "a wait that nobody awaits is no message",
+        "runtime/calls.py",
+        "        raise self.not_awaited()\n",
+        "        return True\n",
+        "runtime/test_letting_go.py::test_a_wait_that_is_never_awaited_is_never_taken_for_its_message[approves_by_itself]",
+    ),
+    Mutation(
+        "a wait that nobody awaits fails the run",
+        _WAITS,
+        "        run.untaken[key] = self\n",
+        "",
+        "runtime/test_letting_go.py::test_a_wait_that_is_never_awaited_is_never_taken_for_its_message[forgets_a_wait]",
+    ),
+    Mutation(
         "a message that is recorded is not sent again",
         "runtime/code_view.py",
         "if key not in run.replay.sent:",

@@ -293,6 +293,57 @@ def test_a_step_that_is_never_awaited_fails_the_run_and_names_the_line(tmp_path)
     asyncio.run(main())
 
 
+approved = Signal[bool]("approved")
+
+
+@workflow
+async def approves_by_itself() -> str:
+    if approved.wait():
+        await work("what nobody has approved")
+    return "done"
+
+
+@workflow
+async def forgets_a_wait() -> str:
+    approved.wait(timeout="1h", default=True)
+    return await work("a")
+
+
+@pytest.mark.parametrize("made", [approves_by_itself, forgets_a_wait], ids=lambda made: made.name)
+def test_a_wait_that_is_never_awaited_is_never_taken_for_its_message(tmp_path, made):
+    async def main():
+        async with lab(tmp_path, [made]) as here:
+            line = made.fn.__code__.co_firstlineno + 2
+            with pytest.raises(NotAwaited, match=rf"wait for signal 'approved' .*:{line} in {made.name}"):
+                await here.engine.run(made, run_id="one")
+            steps = [event.key async for event in here.engine.get("one").events() if event.took is not None]
+            assert steps == (["work#1"] if made is forgets_a_wait else [])
+
+    asyncio.run(main())
+
+
+@workflow
+async def takes_a_call_for_its_result() -> str:
+    return "got " + work("a")
+
+
+@workflow
+async def has_a_loop_of_its_own() -> str:
+    return asyncio.run(work("a"))
+
+
+@pytest.mark.parametrize("made", [takes_a_call_for_its_result, has_a_loop_of_its_own], ids=lambda made: made.name)
+def test_what_comes_of_a_call_that_is_not_awaited_has_a_note_about_it(tmp_path, made):
+    async def main():
+        async with lab(tmp_path, [made]) as here:
+            with pytest.raises((TypeError, RuntimeError)) as caught:
+                await here.engine.run(made)
+            line = made.fn.__code__.co_firstlineno + 2
+            assert f"step work#1 was called but never awaited ({__file__}:{line}" in caught.value.__notes__[0]
+
+    asyncio.run(main())
+
+
 @workflow
 async def stumbles() -> tuple[str, str]:
     call = work("made, and then something else fails")
@@ -311,8 +362,9 @@ async def is_cancelled_between() -> None:
 def test_a_call_left_over_by_a_failure_or_a_cancel_does_not_hide_it(tmp_path):
     async def main():
         async with lab(tmp_path, [stumbles, is_cancelled_between]) as here:
-            with pytest.raises(LookupError, match="real"):
+            with pytest.raises(LookupError, match="real") as caught:
                 await here.engine.run(stumbles)
+            assert "awaited" not in "".join(caught.value.__notes__)
             with pytest.raises(RunCancelled):
                 await here.engine.run(is_cancelled_between)
 

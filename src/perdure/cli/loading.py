@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +16,7 @@ import click
 from perdure.engine import Engine
 from perdure.errors import Undecodable
 from perdure.finding import workflows_of
+from perdure.steps import Step
 from perdure.sync import Engine as SyncEngine
 from perdure.workflow import Workflow
 
@@ -29,16 +33,37 @@ def load_module(name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+    if name.endswith(".py") or "/" in name or "\\" in name:
+        dotted = ".".join(Path(name.removesuffix(".py")).parts)
+        raise click.UsageError(f"a module is named as it is imported, not by its file: write {dotted}")
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name or name
         if name == missing or name.startswith(missing + "."):
-            hint = f": write {name[:-3].replace('/', '.')}" if name.endswith(".py") else f" in {here} or on the path"
-            raise click.UsageError(f"there is no module {name!r}{hint}") from error
+            raise click.UsageError(f"there is no module {name!r} in {here} or on the path{_meant(name)}") from error
         raise click.UsageError(f"module {name!r} needs {missing!r}, which is not installed") from error
     except Exception as error:
-        raise click.UsageError(f"module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise click.UsageError(
+            f"module {name!r} cannot be imported: {type(error).__name__}: {error}{_place(error)}"
+        ) from error
+
+
+def _meant(name: str) -> str:
+    """What may be meant by the name of a module that is not there."""
+    package, _, last = name.rpartition(".")
+    if package and (module := sys.modules.get(package)) is not None and hasattr(module, last):
+        return f": write {package}:{last}"
+    near = get_close_matches(name, [path.stem for path in Path.cwd().glob("*.py")], n=1)
+    return f": is {near[0]} meant?" if near else ""
+
+
+def _place(error: Exception) -> str:
+    """Where the code of a module has failed; a SyntaxError says so by itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) or not frames:
+        return ""
+    return f" ({frames[-1].filename}:{frames[-1].lineno})"
 
 
 def load(target: str) -> object:
@@ -70,8 +95,10 @@ def load_workflow(target: str) -> Workflow[Any, Any]:
         several = _own(found)
         if len(several) == 1:
             return several[0]
-        raise click.UsageError(f"say which workflow of {target}{_offer(found)}")
-    raise click.UsageError(f"{target} is not a workflow but {type(found).__name__}")
+        if not several:
+            raise _none_in(target)
+        raise click.UsageError(f"say which workflow of {target}{_offer(found)}: write {target}:{several[0].qualname}")
+    raise click.UsageError(f"{target} is not a workflow but {_kind(found)}")
 
 
 def load_engine(targets: tuple[str, ...]) -> tuple[Engine | None, list[Workflow[Any, Any]]]:
@@ -94,11 +121,11 @@ def load_engine(targets: tuple[str, ...]) -> tuple[Engine | None, list[Workflow[
         if isinstance(found, Workflow):
             workflows[id(found)] = found
         elif ":" in target:
-            raise click.UsageError(f"{target} is neither an engine nor a workflow but {type(found).__name__}")
+            raise click.UsageError(f"{target} is neither an engine nor a workflow but {_kind(found)}")
         else:
             several = _own(found)
             if not several:
-                raise click.UsageError(f"there are no workflows in {target}: they are made with @workflow")
+                raise _none_in(target)
             workflows.update({id(one): one for one in several})
     return None, list(workflows.values())
 
@@ -134,13 +161,26 @@ def read_input(definition: Workflow[Any, Any], given: str | None) -> Any:
     try:
         return definition.input.decode(text.strip().encode())
     except Undecodable as error:
-        raise click.UsageError(f"the input of {definition.name} does not fit: {_short(error)}") from error
+        raise click.UsageError(f"the input of {definition.name} does not fit {_short(error)}") from error
 
 
 def _short(error: Undecodable) -> str:
     """Return what pydantic found, without its links."""
     lines = [line for line in error.message.splitlines() if "errors.pydantic.dev" not in line]
-    return "\n".join(line.partition(" [type=")[0] for line in lines)
+    return "\n".join(line.partition(" [type=")[0] for line in lines).removeprefix("stored value does not fit ")
+
+
+def _none_in(module: str) -> click.UsageError:
+    return click.UsageError(f"there are no workflows in {module}: they are made with @workflow")
+
+
+def _kind(found: object) -> str:
+    """What something is that is no workflow, and how it would be one."""
+    if isinstance(found, Step):
+        return "a step, which a workflow calls"
+    if isinstance(found, FunctionType):
+        return "a plain function: write @workflow above it"
+    return type(found).__name__
 
 
 def _own(module: object) -> list[Workflow[Any, Any]]:

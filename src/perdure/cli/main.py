@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,14 @@ class Perdure(click.Group):
             return None
         command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command that is named, or say which one may be meant."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = get_close_matches(name, COMMANDS, n=1)
+            raise click.UsageError(f"there is no command {name!r}" + (f": is {near[0]} meant?" if near else ""), ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Execute the command and end with its exit code."""

@@ -142,7 +142,7 @@ class ValueCodec:
         except Exception as error:  # noqa: BLE001 - validators are users' code and may raise anything
             name = type_name(self.hint)
             raise InvalidValue(
-                f"{at} is not of type {name}: {_why(error)}",
+                f"{at} is {'None, which is ' if value is None else ''}not of type {name}: {_why(error)}",
                 path=at,
                 type=name,
                 advice="nothing was stored; give what the annotation says",

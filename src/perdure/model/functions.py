@@ -19,6 +19,32 @@ if TYPE_CHECKING:
 _CONTEXT = re.compile(r"(?:^|\.)(StepContext|RunContext)(?:\[|$)")
 
 
+def loaded_twice(one: object, other: object) -> str:
+    """Return what to do about two functions that are one, of a file that is loaded under two names; "" if they are not.
+
+    So it is with a script that another module imports, or that imports itself.
+
+    Args:
+        one: a function, or a definition that has been made of one.
+        other: another.
+    """
+    file, name, module = _origin(one)
+    if file is None or _origin(other)[:2] != (file, name) or _origin(other)[2] == module:
+        return ""
+    return (
+        f"{file} is loaded twice, as {module} and as {_origin(other)[2]}: put workflows and steps into a module "
+        "that is only imported, and start from another file"
+    )
+
+
+def _origin(of: object) -> tuple[str | None, str, str]:
+    """The file of a function, its name there, and the name of its module."""
+    function = getattr(of, "function", of)
+    fn = function.fn if isinstance(function, Function) else function
+    code = getattr(fn, "__code__", None)
+    return getattr(code, "co_filename", None), getattr(fn, "__qualname__", ""), getattr(fn, "__module__", "")
+
+
 class Decorated:
     """Base of what the decorators return, by which they know each other's work."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from sys import _getframe
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from perdure.errors import RunGone
+from perdure.errors import NotAwaited, RunGone
 
 if TYPE_CHECKING:
     from collections import deque
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.runtime.bodies import Body
     from perdure.runtime.run import Run
 
+AWAIT = "write `await` before the call, or give it to gather, create_task or parallel"
 _NO_CONTEXT = Context()
 _HERE = str(Path(__file__).parent.parent)
 
@@ -68,14 +69,41 @@ class Awaited(Coroutine[object, None, Any]):
     The run loop makes no task of it, so fan-out over calls costs none.
     """
 
-    __slots__ = ("__weakref__", "key", "run")
+    __slots__ = ("__weakref__", "code", "key", "lasti", "run")
     run: Run
     key: str
+    code: CodeType
+    lasti: int
 
     @property
     def outlives(self) -> bool:
         """Whether it is no concern of its workflow's end."""
         return False
+
+    @property
+    def what(self) -> str:
+        """What it is, in a sentence."""
+        return f"step {self.key}"
+
+    @property
+    def line(self) -> int:
+        """The line the call was made on; 0 if it is not known."""
+        return next((line or 0 for begin, end, line in self.code.co_lines() if begin <= self.lasti < end), 0)
+
+    @property
+    def where(self) -> str:
+        """``file.py:12 in fulfil``: where the call was made."""
+        return f"{self.code.co_filename}:{self.line} in {self.code.co_qualname}"
+
+    def not_awaited(self) -> NotAwaited:
+        """What is wrong if nobody awaits it."""
+        return NotAwaited(
+            f"{self.what} was called but never awaited ({self.where})", step=self.key, line=self.line, advice=AWAIT
+        )
+
+    def __bool__(self) -> bool:
+        # `if approved.wait():` would be true whatever comes.
+        raise self.not_awaited()
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self.take_future().__await__()
@@ -104,9 +132,7 @@ class Call(Awaited):
     Its key is taken when it is made; it counts from when it is awaited (or given to a task, ``gather``, …).
     """
 
-    __slots__ = ("born", "cancelled", "code", "future", "lasti", "message", "n", "taken")
-    code: CodeType
-    lasti: int
+    __slots__ = ("born", "cancelled", "future", "message", "n", "taken")
 
     def __init__(self, run: Run, key: str) -> None:
         self.run = run
@@ -158,16 +184,6 @@ class Call(Awaited):
     def close(self) -> None:
         """Give the call up without awaiting it."""
         self.run.untaken.pop(self.n, None)
-
-    @property
-    def line(self) -> int:
-        """The line the call was made on; 0 if it is not known."""
-        return next((line or 0 for begin, end, line in self.code.co_lines() if begin <= self.lasti < end), 0)
-
-    @property
-    def where(self) -> str:
-        """``file.py:12 in fulfil``: where the call was made."""
-        return f"{self.code.co_filename}:{self.line} in {self.code.co_qualname}"
 
     def __repr__(self) -> str:
         return f"<call {self.key} of run {self.run.run_id}>"

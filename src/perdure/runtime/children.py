@@ -69,6 +69,11 @@ class ChildCall(Call):
             self._known()
 
     @property
+    def what(self) -> str:
+        """What it is, in a sentence."""
+        return f"child {self.key}"
+
+    @property
     def outlives(self) -> bool:
         """Whether it was started to go on whatever becomes of its call."""
         return self.is_started

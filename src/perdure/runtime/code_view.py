@@ -11,6 +11,7 @@ from perdure.context import RunContext
 from perdure.errors import DefinitionError, DuplicateName, RunGone
 from perdure.model import payloads
 from perdure.model.durations import to_datetime
+from perdure.model.functions import loaded_twice
 from perdure.model.keys import SEND, SIGNAL, emit_name, patch_key
 from perdure.model.records import Artifact, Kind, Message
 from perdure.runtime import drift
@@ -149,12 +150,13 @@ class CodeView:
 
     def _key(self, name: str, definition: object, explicit: str | None) -> str:
         """The key of a call of ``name`` that is made now."""
-        if self._definitions.setdefault(name, definition) is not definition:
+        known = self._definitions.setdefault(name, definition)
+        if known is not definition:
             raise DuplicateName(
                 f"run {self.run_id} calls two different steps (or workflows) named {name!r}",
                 run_id=self.run_id,
                 step=name,
-                advice="give one of them another name with @step(name=…)",
+                advice=loaded_twice(known, definition) or "give one of them another name with @step(name=…)",
             )
         key = self._run.loop.scope().key(name, explicit)
         if explicit is not None:

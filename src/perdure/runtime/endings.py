@@ -11,7 +11,6 @@ from perdure.errors import (
     DriftError,
     IntegrityError,
     InvalidValue,
-    NotAwaited,
     NotDurable,
     NotSerializable,
     PerdureError,
@@ -24,7 +23,7 @@ from perdure.model.records import Kind, StateChange, Status
 from perdure.runtime import aftermath, drift, undoing
 from perdure.runtime.about import about
 from perdure.runtime.bodies import Abort
-from perdure.runtime.calls import Call
+from perdure.runtime.calls import AWAIT, Call
 from perdure.runtime.ending import Ending
 from perdure.runtime.outcomes import settle_body
 from perdure.runtime.succession import continued
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
 _ASYNCIO = str(Path(asyncio.__file__).parent)
 _OTHER_LOOP = ("attached to a different loop", "bound to a different event loop")
 """What asyncio says of futures and locks that are not of the loop that awaits them."""
+_MISTAKES = (AttributeError, RuntimeError, TypeError)
+"""What comes of taking a call for its result, or of a loop of one's own for it."""
 
 
 def strays_left(run: Run) -> bool:
@@ -67,15 +68,14 @@ def finish(run: Run, root: RunTask) -> None:
         done = run.undoing.aftermath
         write(run, done if done.error is None else _failed(run, done.error))
         return
-    if run.untaken and not root.cancelled() and root.exception() is None:
+    if run.untaken and not root.cancelled():
         call = next(iter(run.untaken.values()))
-        run.verdict = NotAwaited(
-            f"step {call.key} was called but never awaited ({call.where})",
-            step=call.key,
-            line=call.line,
-            advice="write `await` before the call, or give it to gather, create_task or parallel",
-        )
-        return
+        error = root.exception()
+        if error is None:
+            run.verdict = call.not_awaited()
+            return
+        if isinstance(error, _MISTAKES):
+            error.add_note(f"{call.not_awaited()}: {AWAIT}")
     run.loop.asyncgens.close()
     for task in run.loop.unheard():
         name = task.scope.path or task.get_name()

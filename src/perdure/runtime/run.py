@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from perdure.context import RunContext
     from perdure.model.records import Artifact, Claim, CommitItem, InboxRow, Successor
-    from perdure.runtime.calls import Call, Outcome, StepCall
+    from perdure.runtime.calls import Awaited, Outcome, StepCall
     from perdure.runtime.children import ChildCall
     from perdure.runtime.host import Host
     from perdure.runtime.undoing import Undoing
@@ -108,7 +108,7 @@ class Run:
         # It has all the methods of a loop, most of them made by a loop over their names.
         self.loop = RunLoop(self.code, int.from_bytes(sha256(self.seed).digest()[:5]))  # type: ignore[abstract]
         self.calls: dict[str, StepCall | ChildCall | SignalWait] = {}
-        self.untaken: dict[int, Call] = {}
+        self.untaken: dict[int | str, Awaited] = {}
         self.startable: deque[StepCall] = deque()
         self.retrying: dict[str, StepCall] = {}
         self.in_flight: dict[str, Body] = {}

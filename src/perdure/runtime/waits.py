@@ -14,7 +14,7 @@ from perdure.errors import RunGone, SignalTimeout, Undecodable
 from perdure.model import payloads
 from perdure.model.records import InboxKind, Kind
 from perdure.runtime.about import about
-from perdure.runtime.calls import Awaited
+from perdure.runtime.calls import Awaited, users_frame
 from perdure.runtime.children import ended_outcome, request_cancel
 from perdure.runtime.overdue import reason
 from perdure.runtime.runloop import RunFuture
@@ -60,10 +60,23 @@ class SignalWait(Awaited):
         self.due: float | None = None
         """On the loop's clock, seconds."""
         self.future: WaitFuture | None = None
+        frame = users_frame()
+        self.code, self.lasti = frame.f_code, frame.f_lasti
+        run.untaken[key] = self
+
+    @property
+    def what(self) -> str:
+        """What it is, in a sentence."""
+        return f"the wait for signal {self.name!r}"
+
+    def close(self) -> None:
+        """Give it up without having awaited it."""
+        self.run.untaken.pop(self.key, None)
 
     def take_future(self) -> WaitFuture:
         """Begin to wait."""
         run = self.run
+        run.untaken.pop(self.key, None)
         if self.future is not None:
             msg = f"the wait {self.key} was awaited already"
             raise RuntimeError(msg)

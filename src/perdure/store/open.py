@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 DEFAULT_FILE = "perdure.db"
 """The store's file in a data directory."""
 
+
+_ALMOST = re.compile(r"(sqlite|postgres|postgresql):(?!//)")
+"""How a URL begins that has lost a slash, and would be a folder of a strange name."""
 
 POSTGRES = ("postgresql://", "postgres://")
 """How the URL of a PostgreSQL database begins."""
@@ -154,7 +158,7 @@ def store_path(target: str | Path) -> Path:
     if text.startswith(POSTGRES):
         raise StoreUnreachable("the address is a database's, not a file's", advice="use a path or sqlite:///path")
     scheme, separator, rest = text.partition("://")
-    if separator:
+    if separator or _ALMOST.match(text):
         if scheme != "sqlite" or not rest.startswith("/") or "?" in rest:
             raise StoreUnreachable(
                 f"{text!r} is not the address of a store",
