@@ -7,6 +7,7 @@ the same both times. Part of the format.
 
 from __future__ import annotations
 
+import re
 import traceback
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,9 @@ _SUMMARY_LIMIT = 300
 # In a coroutine or generator these mean something else than an error.
 _NOT_ERRORS = (StopIteration, StopAsyncIteration)
 _LINKS = ("cause", "context")
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+_LIBRARY = re.compile(r"[/\\](?:(?:site|dist)-packages|lib[/\\]python\d[\d.]*)[/\\]", re.IGNORECASE)
+_PERDURE = __file__.rpartition("model")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,18 @@ class Failure:
     attempt: int | None = None
 
 
-def encode_failure(error: BaseException) -> bytes:
-    """Return an exception as bytes. Never raises, whatever the exception's own methods do."""
+def encode_failure(error: BaseException, origin: bytes = b"") -> bytes:
+    """Return an exception as bytes. Never raises, whatever the exception's own methods do.
+
+    Args:
+        error: the exception.
+        origin: the failure that it was rebuilt from, if it was: its traceback is where the exception began.
+    """
     try:
-        return dumps(_write(error, 0, set()))
+        node = _write(error, 0, set())
+        if origin:
+            node["traceback"] = _cut(node["traceback"] + _node(origin)["traceback"], TEXT_LIMIT)
+        return dumps(node)
     except BaseException:  # noqa: BLE001 - an exception that fights back must not turn into another failure
         return dumps({"type": type_name(type(error)), "text": "<the exception cannot be read>", "traceback": ""})
 
@@ -97,6 +109,20 @@ def failure_text(data: bytes) -> str:
         return _short(f"{line} (caused by {_line(cause)})") if isinstance(cause, dict) else line
     except Exception as error:
         raise _undecodable() from error
+
+
+def place_of(data: bytes) -> str:
+    """Return where a failure began in code that is no library's: ``/srv/orders.py:12 in charge``; "" if nobody knows.
+
+    Raises:
+        Undecodable: the bytes are damaged.
+    """
+    frames: list[tuple[str, str, str]] = _FRAME.findall(_node(data)["traceback"])
+    own = [frame for frame in frames if not _LIBRARY.search(frame[0]) and not frame[0].startswith(_PERDURE)]
+    if not frames:
+        return ""
+    file, line, name = (own or frames)[-1]
+    return f"{file}:{line} in {name}"
 
 
 # -- writing --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from perdure.errors import (
 from perdure.model import chain, ids, payloads
 from perdure.model.codec import ValueCodec
 from perdure.model.durations import FOREVER, micros
-from perdure.model.failures import as_run_failed, decode_failure
+from perdure.model.failures import as_run_failed, decode_failure, place_of
 from perdure.model.history import RunView, fold
 from perdure.model.purging import refused
 from perdure.model.records import Event, Kind, NewRun, RunRow, Status
@@ -481,14 +481,16 @@ class Operations:
                 else "mend the cause, then `resume` it: that compensation is tried again, then the rest",
             )
         failure = payloads.failure_of(last.payload)
-        error = decode_failure(self.codecs.open_failure(failure or b"{}"))
+        data = self.codecs.open_failure(failure or b"{}")
+        error, place = decode_failure(data), place_of(data)
         if isinstance(error, StepFailed):
             error = as_run_failed(error, run_id)
         steps = ", ".join(
             f"{key} (attempt {attempt})" if attempt else key
             for key, attempt in zip_longest(said.get("steps", ()), said.get("attempts", ()))
         )
-        error.add_note(f"run {run_id!r} of {row.workflow} failed" + (f" in {steps}" if steps else ""))
+        in_steps = f" in {steps}" if steps else ""
+        error.add_note(f"run {run_id!r} of {row.workflow} failed{in_steps}" + (f", at {place}" if place else ""))
         raise error
 
 

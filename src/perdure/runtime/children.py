@@ -292,7 +292,7 @@ def ended_outcome(run: Run, call: ChildCall, event: Event) -> Outcome:
             return (_nothing,)
         return future.set_result, value
     failure = _failure(call, status, event)
-    run.failures[id(failure)] = (failure, call.key, event.attempt or 1)
+    run.failures[id(failure)] = (failure, call.key, event.attempt or 1, b"")
     return future.set_exception, failure
 
 

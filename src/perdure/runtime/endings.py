@@ -217,7 +217,8 @@ def _failed(run: Run, error: BaseException) -> Ending:
             advice="await it in a step; locks and futures are shared neither between runs nor with step bodies",
         )
         foreign.__cause__, error = error, foreign
-    failure = run.host.codecs.failure(encode_failure(error))
+    came = run.failures.get(id(error))
+    failure = run.host.codecs.failure(encode_failure(error, b"" if came is None else came[3]))
     attempts = dict(sorted(_propagated(run, error).items()))
     reason = failure_text(failure)
     payload = payloads.run_failed(failure, attempts)

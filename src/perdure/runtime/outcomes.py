@@ -164,7 +164,7 @@ def _never_began(run: Run, call: StepCall) -> Outcome:
 
 def _failure(run: Run, call: StepCall, future: CallFuture, failure: bytes, attempt: int) -> Outcome:
     error = decode_failure(failure)
-    run.failures[id(error)] = (error, call.key, attempt)
+    run.failures[id(error)] = (error, call.key, attempt, failure)
     return future.set_exception, error
 
 

@@ -114,7 +114,7 @@ class Run:
         self.in_flight: dict[str, Body] = {}
         self.live: deque[Body | StepCall | ChildCall] = deque()
         self.waits = None if row.deadline_at is None else Waits(self)
-        self.failures: dict[int, tuple[BaseException, str, int]] = {}
+        self.failures: dict[int, tuple[BaseException, str, int, bytes]] = {}
         """By id: failures of steps that the workflow saw, with the step's key and the attempt."""
         self.resumes: dict[Any, Any] = {}
         self.strays = _NO_TASKS
