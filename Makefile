@@ -24,7 +24,7 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist load --maxschedchunk 1
 # Of what runs on PostgreSQL, that which says what is sent to it. All else sees a store, and the suite has held that.
 STORES := tests/store tests/servers tests/cli/test_db.py tests/engine/test_lifecycle.py \
 	--ignore tests/store/test_postgres_pooled.py
-CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
 .PHONY: help
 help: ## Show what can be made
