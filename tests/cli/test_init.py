@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from perdure.model.records import Status
 from perdure.store.open import open_store
 from tests.cli.conftest import until
 from tests.docs.pages import Command, Shell, commands, fences, fits
+from tests.house import tree
 
 pytestmark = pytest.mark.only("sqlite")  # a project begins with a file
 
@@ -80,3 +82,13 @@ def test_nothing_that_is_there_is_overwritten_and_nothing_half_is_left(init, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == [".gitignore", "README.md"]
     assert "`perdure init shop`" in told.stderr
     assert init("README.md/shop").exit_code == 2
+
+
+def test_a_project_that_cannot_be_written_whole_is_not_there_at_all(tmp_path):
+    line = f"ulimit -f 1; exec {sys.executable} -W error -m perdure init shop"  # no file may have more than a block
+    environ = os.environ | {"PYTHONPATH": str(tree.PACKAGE.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["/bin/sh", "-c", line]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, check=False, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"perdure: no project can be made in {tmp_path / 'shop'}: File too large")
+    assert list((tmp_path / "shop").iterdir()) == []
