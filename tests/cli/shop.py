@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from perdure import INJECTED, Engine, Retry, StepContext, emit, parallel, saga, sleep, step, workflow
+from perdure import INJECTED, Engine, Retry, Signal, StepContext, emit, parallel, saga, sleep, step, workflow
 
 
 class Order(BaseModel):
@@ -139,5 +139,13 @@ async def tell(number: int) -> None:
 
 
 TOOLS = {"colour": "green"}
+approved = Signal[bool]("approved")
+
+
+@workflow
+async def asks() -> bool:
+    return await approved.wait(timeout="30d", default=False)
+
+
 engine = Engine(workflows=[slow, fulfil])
 NOTHING = 5

@@ -164,6 +164,15 @@ class TestLines:
         last = seen.written.rpartition("\r\x1b[K")[2]
         assert last.strip() == "payment-1 held"
 
+    @pytest.mark.only("sqlite")
+    def test_a_run_that_waits_says_what_for_until_that_is_there(self, terminal, perdure):
+        seen = terminal("run", "tests.cli.shop:asks", "--run-id", "q")
+        seen.until(r"0 steps done .*waits for the signal approved")
+        assert re.search(r"waits for +the signal 'approved', until ", perdure("show", "q").stdout)
+        assert perdure("signal", "q", "approved", "true").exit_code == 0
+        seen.until("true")
+        assert seen.process.wait(PATIENCE) == Exit.OK
+
     def test_where_there_is_no_terminal_nothing_is_drawn(self, perdure):
         told = perdure("run", SHOP, "--input", '{"id": "1"}')
         assert "\x1b" not in told.stdout + told.stderr
