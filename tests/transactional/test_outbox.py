@@ -345,7 +345,8 @@ def test_a_database_that_is_away_costs_nothing_but_its_own_entries(
 @workflow
 async def inside() -> str:
     try:
-        await ENGINES[0].enqueue(echo, "x", within=sqlite3.connect(":memory:"))
+        with closing(sqlite3.connect(":memory:")) as mine:
+            await ENGINES[0].enqueue(echo, "x", within=mine)
     except DefinitionError as error:
         return error.message
     return "done"
@@ -366,6 +367,7 @@ async def refused(bank: Bank, store: str) -> None:
         eng = sqlalchemy.create_engine("sqlite://", isolation_level="AUTOCOMMIT")
         with eng.connect() as connection, pytest.raises(NoTransaction, match="commits by itself"):
             await engine.enqueue(echo, "x", within=connection)
+        eng.dispose()
         with closing(apsw.Connection(":memory:")) as raw, pytest.raises(NoTransaction):
             await engine.enqueue(echo, "x", within=raw)
         other = sqlite3.connect(":memory:")
@@ -391,7 +393,8 @@ def test_the_blocking_engine_refuses_what_works_on_a_loop(
         return await psycopg.AsyncConnection.connect(address)
 
     async def blocking(desk: perdure.sync.Engine) -> None:
-        desk.enqueue(echo, "x", within=sqlite3.connect(":memory:"))
+        with closing(sqlite3.connect(":memory:")) as mine:
+            desk.enqueue(echo, "x", within=mine)
 
     engine = perdure.sync.Engine(made_store(), outboxes=[AsyncPsycopg(address)])
     with engine.client() as desk, asyncio.Runner() as runner:
