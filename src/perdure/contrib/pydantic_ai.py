@@ -6,20 +6,15 @@ answered is sent again. Outside of runs an agent with this capability is the sam
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perdure.context import current_run, in_step, now, step_context, uuid4
+from perdure.contrib.agents import AgentSteps, here, stay
 from perdure.extras import extra
-from perdure.model.durations import seconds
-from perdure.runtime.runloop import RunTask
-from perdure.workflow import step
 
 with extra("pydantic-ai"):
     from pydantic_ai import Agent
@@ -40,7 +35,7 @@ with extra("pydantic-ai"):
     from pydantic_ai.toolsets import WrapperToolset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable
     from datetime import datetime
     from typing import Self
 
@@ -54,14 +49,9 @@ if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
     from perdure.model.durations import Duration
-    from perdure.model.keys import Scope
     from perdure.model.retry import Retry
-    from perdure.steps import AsyncStep
 
-_RESERVED: Final = re.compile(r"[^\w.-]+")
 _UNSTABLE: Final = frozenset({"timestamp", "run_id", "conversation_id"})
-_place: Final[ContextVar[Scope | None]] = ContextVar("perdure_agent_place", default=None)
-"""The place, among the workflow's tasks, at which the agent was asked to run."""
 
 
 class Durable(AbstractCapability[AgentDepsT]):
@@ -97,20 +87,20 @@ class Durable(AbstractCapability[AgentDepsT]):
             DefinitionError: an option is wrong.
         """
         self._name = name
-        self._retry, self._timeout = retry, None if timeout is None else seconds(timeout, what="timeout")
-        self._tool_retry = tool_retry
-        self._tool_timeout = None if tool_timeout is None else seconds(tool_timeout, what="tool_timeout")
+        self._steps = AgentSteps(
+            _Request.answered,
+            _Call.ended,
+            retry=retry,
+            timeout=timeout,
+            tool_retry=tool_retry,
+            tool_timeout=tool_timeout,
+        )
         self._tokens = tokens
-        # Two steps are the same if their definition is the same object.
-        self._steps: dict[str, AsyncStep[..., Any]] = {}
-        if name is not None:
-            self._request_step(name)
 
     def for_agent(self, agent: AbstractAgent[AgentDepsT, Any]) -> Self:
         """Return the capability as it is for one agent."""
         bound = copy(self)
         bound._name = self._name or agent.name  # noqa: SLF001 - the same class
-        bound._steps = {}  # noqa: SLF001 - as above
         return bound
 
     def get_default_run_id(self) -> str | None:
@@ -126,10 +116,7 @@ class Durable(AbstractCapability[AgentDepsT]):
         """Return the run's clock."""
         if current_run() is None:
             return None
-        # The agent asks for it where it is asked to run. Later it is in tasks of its own making, and keys of steps must
-        # not depend on how many it makes.
-        task = asyncio.current_task()
-        _place.set(task.scope if isinstance(task, RunTask) else None)
+        stay(here())  # the agent asks for its clock where it is asked to run
         return now
 
     def get_wrapper_model(self, model: Model) -> Model | None:
@@ -148,47 +135,23 @@ class Durable(AbstractCapability[AgentDepsT]):
         with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
             return await handler()
 
-    @property
-    def prefix(self) -> str:
-        """What the names of steps begin with."""
-        return _RESERVED.sub("-", self._name or "agent")
-
     def request(self, request: _Request) -> Any:
         """Send a request to a model, as a step."""
-        made = self._request_step(self.prefix)
-        return _at_its_place(made.__get__(request), request.model.model_id, len(request.messages), request.asked())
+        asked = request.asked()
+        return self._steps.request(self._called, request, request.model.model_id, len(request.messages), asked)
 
     def call(self, call: _Call, tool: str, arguments: dict[str, Any]) -> Any:
         """Call a tool, as a step."""
-        name = f"{self.prefix}.{_RESERVED.sub('-', tool)}"
-        made = self._steps.get(name)
-        if made is None:
-            made = self._steps[name] = step(name=name, retry=self._tool_retry, timeout=self._tool_timeout)(_Call.ended)
-        return _at_its_place(made.__get__(call), arguments)
+        return self._steps.call(self._called, tool, call, arguments)
 
-    def _request_step(self, prefix: str) -> AsyncStep[..., Any]:
-        name = f"{prefix}.request"
-        made = self._steps.get(name)
-        if made is None:
-            made = self._steps[name] = step(name=name, retry=self._retry, timeout=self._timeout)(_Request.answered)
-        return made
+    @property
+    def _called(self) -> str:
+        return self._name or "agent"
 
     @property
     def tokens(self) -> str | None:
         """The stream to which the model's text is emitted."""
         return self._tokens
-
-
-def _at_its_place(called: AsyncStep[..., Any], *arguments: object) -> Coroutine[object, None, Any]:
-    """Call a step as if the agent were one task, the workflow's."""
-    task, place = asyncio.current_task(), _place.get()
-    if place is None or not isinstance(task, RunTask):
-        return called(*arguments)
-    own, task.scope = task.scope, place
-    try:
-        return called(*arguments)  # a call takes its key at once
-    finally:
-        task.scope = own
 
 
 # -- requests to models ---------------------------------------------------------------------------
