@@ -19,6 +19,7 @@ TOOLS = {
     "hatchling": "pyproject.toml",
     "httpx2": "tests/contrib/test_starlette.py",
     "import_linter": "Makefile",
+    "ipykernel": "tests/contrib/test_jupyter.py",
     "mkdocs": "Makefile",
     "mkdocs_material": "mkdocs.yml",
     "mypy": "Makefile",
@@ -35,6 +36,7 @@ GIVEN = {"psycopg_pool", "sqlalchemy"}
 # Packages that are imported under another name than their own.
 NAMESPACES = {
     "opentelemetry_api": "opentelemetry", "opentelemetry_sdk": "opentelemetry", "pydantic_ai_slim": "pydantic_ai",
+    "openai_agents": "agents", "ipython": "IPython",
 }  # fmt: skip
 # Not imported but read, by zoneinfo.
 DATA = {"tzdata"}
@@ -42,6 +44,7 @@ SPELLED = {
     "aiosqlite": "sqlite+aiosqlite:",
     "httpx2": "starlette.testclient",
     "import_linter": "lint-imports",
+    "ipykernel": 'kernel_name="python3"',
     "mkdocs_material": "name: material",
     "pytest_timeout": "timeout =",
     "pytest_xdist": "pytest -n",

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "perdure"
 OURS = {"perdure", "tests", "benchmarks", "examples"}
 STDLIB = sys.stdlib_module_names | {"annotationlib"}  # what a later Python has may be imported under its version
-PART_OF = {"pydantic_core": "pydantic"}  # pinned by its owner to the very version
+PART_OF = {"openai": "agents", "pydantic_core": "pydantic"}  # pinned by its owner, or what its types are
 
 
 @cache

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.gantt import Scale
 from perdure.model import payloads
 from perdure.model.records import Event, Kind
 from perdure.model.timeline import LANES, Timeline
-from perdure.web.gantt import Scale
 
 SECOND = 1_000_000
 

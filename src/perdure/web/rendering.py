@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse
 
 from perdure import words
 from perdure.clock import SystemClock
+from perdure.gantt import micros
 from perdure.web.assets import versioned
 from perdure.web.showing import event_line, key_parts, pieces
 from perdure.web.spaces import HOME, PREFIX, namespace_of, segment_of
@@ -165,15 +166,6 @@ def _flash(request: Request) -> str:
 # -- instants and durations, as ``perdure.describe`` writes them
 
 
-def micros(instant: str) -> int:
-    """Return an instant of ``describe`` in µs."""
-    at = datetime.fromisoformat(instant)
-    return int((at - _EPOCH).total_seconds()) * 1_000_000 + at.microsecond
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def ago(instant: str | None, now: int) -> str:
     """Return how long ago an instant was, or in how long it will be."""
     return "" if instant is None else words.ago(micros(instant), now)
@@ -199,4 +191,4 @@ def stamp(instant: str) -> str:
     return instant[:19].replace("T", " ")
 
 
-__all__ = ["FLASHES", "Links", "micros", "render", "words_now"]
+__all__ = ["FLASHES", "Links", "render", "words_now"]

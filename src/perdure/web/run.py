@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perdure import describe, diagnosis
+from perdure import describe, diagnosis, gantt
+from perdure.gantt import micros
 from perdure.operations import codeless
 from perdure.operations.forking import family, list_forks
 from perdure.operations.holding import live_workers
 from perdure.store.protocol import Filter
-from perdure.web import gantt
 from perdure.web.actions import possible
 from perdure.web.asking import Whole
 from perdure.web.logs import run_of
 from perdure.web.pages import Page
-from perdure.web.rendering import micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

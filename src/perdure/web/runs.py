@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perdure import describe
 from perdure.filtering import filter_of
+from perdure.gantt import micros
 from perdure.model.counting import counts
 from perdure.model.places import cursor_of, place_at
 from perdure.model.records import Status
@@ -17,7 +18,6 @@ from perdure.web import plots
 from perdure.web.asking import Choices, Moment, Tags, Text, Whole
 from perdure.web.lately import WINDOWS
 from perdure.web.pages import Page
-from perdure.web.rendering import micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,10 +7,10 @@ pauses are drawn short, with a break in the line and their true length beside it
 from __future__ import annotations
 
 from bisect import bisect_right
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perdure import words
-from perdure.web.rendering import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +24,7 @@ SHORTEST: Final = 0.25
 TICKS: Final = 6
 _ACTIVE: Final = frozenset({"attempt", "running"})
 _STEPS: Final = (1, 2, 5, 10)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Piece(NamedTuple):
@@ -129,6 +130,12 @@ def draw(timeline: Mapping[str, Any], now: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def micros(instant: str) -> int:
+    """Return an instant of ``describe`` in µs."""
+    at = datetime.fromisoformat(instant)
+    return int((at - _EPOCH).total_seconds()) * 1_000_000 + at.microsecond
+
+
 def _bar(span: Mapping[str, Any], scale: Scale, today: int) -> dict[str, str] | None:
     start, end = micros(span["start"]), micros(span["end"]) if span["end"] else today
     left, right = scale.at(start), scale.at(min(end, max(today, start)))
@@ -186,4 +193,4 @@ def _percent(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-__all__ = ["Scale", "draw"]
+__all__ = ["Scale", "draw", "micros"]
