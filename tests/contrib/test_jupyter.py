@@ -13,6 +13,7 @@ from IPython.core.formatters import DisplayFormatter
 from perdure import Engine, Retry, Signal, step, workflow
 from perdure.contrib.jupyter import show
 from perdure.errors import DefinitionError, RunNotFound
+from tests.docs.pages import fences
 from tests.engine.desk import in_loop
 from tests.house import tree
 
@@ -113,30 +114,16 @@ async def test_what_is_redacted_is_not_shown(store, monkeypatch):
             show(handle, redact=[""])
 
 
-CELLS = [
+PAGE = tree.ROOT / "docs/how-to/use-in-a-notebook.md"
+MORE = [
     """
-import perdure
-from perdure import Engine, step, sync, workflow
-from perdure.contrib.jupyter import show
-
-@step
-async def double(n: int) -> int:
-    return 2 * n
-
-@workflow
-async def reckon(n: int) -> int:
-    return await double(n)
-""",
-    "assert await perdure.arun(reckon, 1, run_id='a') == 2",
-    """
-engine = Engine(workflows=[reckon])
-await engine.start()
-handle = await engine.enqueue(reckon, 2, run_id="b")
-await handle.result()
-await show(handle)
-""",
-    """
+assert [await handle.result() for handle in handles] == list(range(0, 200, 2))
+assert await perdure.arun(reckon, 21, run_id="first") == 42
 await engine.stop()
+""",
+    """
+from perdure import sync
+
 with sync.Engine(workflows=[reckon]) as blocking:
     assert blocking.run(reckon, 3, run_id="c") == 6
     shown = show(blocking.get("c"))
@@ -152,15 +139,17 @@ except perdure.errors.ColourError as error:
 
 
 @pytest.mark.only("sqlite")
-def test_in_a_real_notebook_runs_are_executed_and_shown(store, monkeypatch, tmp_path):
+def test_in_a_real_notebook_the_page_does_what_it_says(store, monkeypatch, tmp_path):
     del store  # which the kernel finds in the environment
     monkeypatch.setenv("PYTHONPATH", str(tree.PACKAGE.parent))
     for folder in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(folder, str(tmp_path / folder))
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    monkeypatch.chdir(tmp_path)
+    cells = [*(fence.text for fence in fences(PAGE) if fence.language == "py"), *MORE]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbclient.NotebookClient(notebook, timeout=30, kernel_name="python3").execute()
-    *_, shown, blocking, refused = (cell.outputs for cell in notebook.cells)
-    for outputs, run_id in ((shown, "b"), (blocking, "c")):
+    *_, shown, _, blocking, refused = (cell.outputs for cell in notebook.cells)
+    for outputs, run_id in ((shown, "n-7"), (blocking, "c")):
         assert f"<b>{run_id}</b>" in outputs[-1].data["text/html"]
         assert "<svg" in outputs[-1].data["text/html"]
     assert refused[-1].text == "write await perdure.arun(…)\n"
