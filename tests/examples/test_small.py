@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -86,6 +91,76 @@ def test_a_worker_does_what_is_handed_in(tmp_path):
         worker.terminate()
         out, _ = worker.communicate(timeout=30)
     assert sorted(out.splitlines()) == [f"worker {worker.pid} measures {n}" for n in range(1, 6)]
+
+
+def test_reports_of_a_schedule_come_once_each_whoever_is_there(tmp_path):
+    ends = [run(tmp_path, "07_schedules.py") for _ in range(2)]
+    assert [code for code, _ in ends] == [0, 0]
+    reports = [line for _, lines in ends for line in lines[:-1]]
+    assert len(reports) == 6
+    assert reports == sorted(set(reports))  # but at midnight
+    assert ends[0][1][-1] == "skipped, since nobody was there: 0"
+
+
+@pytest.mark.crash
+def test_a_shop_that_is_killed_after_it_took_the_money_takes_it_once(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    site = f"http://127.0.0.1:{port}/orders/42"
+    shop = start(tmp_path, EXAMPLES / "08_fastapi_shop.py", str(port))
+    asked = served(shop, Request(f"{site}?amount=50", method="POST"))  # noqa: S310 - our own
+    out, _ = shop.communicate(timeout=30)
+    assert (asked, shop.returncode) == ('"order-42"', -signal.SIGKILL)
+    assert out.splitlines()[-1].startswith("the money is taken")
+    again = start(tmp_path, EXAMPLES / "08_fastapi_shop.py", str(port))
+    try:
+        (charge,) = tmp_path.glob("charge-*.json")
+        payment = charge.stem.removeprefix("charge-")[:8]
+        assert served(again, Request(site)) == f'"payment {payment}"'
+        assert json.loads(charge.read_text()) == {"amount": 50}
+        assert list(tmp_path.glob("charge-*.json")) == [charge]
+    finally:
+        again.terminate()
+        out, _ = again.communicate(timeout=30)
+    assert out.splitlines() == [f"provider: {payment} is charged already"]
+
+
+def served(server, request):
+    """What a server answers, once it listens."""
+    pause = threading.Event()
+    while server.poll() is None:
+        try:
+            with urlopen(request, timeout=30) as answer:  # noqa: S310 - our own
+                return answer.read().decode()
+        except URLError:
+            pause.wait(0.02)
+    return server.communicate()
+
+
+@pytest.mark.crash
+@pytest.mark.postgres
+def test_a_fleet_does_all_the_work_though_a_worker_is_killed(tmp_path, postgres_url):
+    code, (*said, done, ends) = run(tmp_path, "09_fleet.py", postgres_url)
+    assert code == 0
+    assert done.startswith("24 steps for 12 parcels")
+    assert ends == "ends of the workers: [-9, 0, 0]"
+    (killed,) = (line.split()[1] for line in said if line.endswith(" is killed"))
+    doing = [line.split(maxsplit=2)[2].partition(",")[0] for line in said]
+    # What the dead one was doing was done again; besides it had one other parcel in its hands.
+    repeated = {what for what in doing if doing.count(what) > 1}
+    assert "sends parcel 6" in repeated
+    assert len(repeated) <= 2
+    assert len(set(doing)) == 24
+    assert [line for line in said if line.split()[1] == killed][-1].endswith(" is killed")
+
+
+def test_runs_go_on_under_the_code_that_they_began_under_or_are_patched(tmp_path):
+    assert run(tmp_path, "10_versioning.py") == (0, [
+        "old worker: lend Emma", "old worker: order Emma by post", "old worker: pay for Emma in cash",
+        "new worker: order Ulysses by wire", "new worker: pay for Ulysses by card", "new worker: thanks for Emma",
+        "new worker: check a card for Dracula", "new worker: lend Dracula", "new worker: thanks for Dracula",
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize("path", SMALL, ids=[path.name for path in SMALL])
