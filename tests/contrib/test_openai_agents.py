@@ -18,6 +18,7 @@ from agents import (
     SQLiteSession,
     TracingProcessor,
     function_tool,
+    handoff,
     set_trace_processors,
 )
 from agents.testing import assistant_message
@@ -286,7 +287,7 @@ async def test_a_request_that_fails_is_tried_again_by_its_step_and_a_runs_model_
         return [assistant_message("one")] if outputs(items) else [called("transfer_to_second", "t")]
 
     second = Agent(name="second", model="nowhere/at-all")
-    first = Agent(name="the first", handoffs=[second])
+    first = Agent(name="the first", handoffs=[handoff(second)])
     durable = Durable(retry=Retry(max_attempts=2, initial_delay="1ms"))
 
     @workflow
