@@ -61,6 +61,7 @@ CONTRIB = [
         'mode="json", by_alias=True, exclude_unset=True)',
         'mode="json", by_alias=True)',
         _OPENAI + "test_the_model_is_asked_the_same_as_without_it_and_nothing_is_traced[sqlite]",
+        slow=True,
     ),
     Mutation(
         "a refusal is not told to a model instead",

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from agents import (
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from perdure.model.durations import Duration
     from perdure.model.retry import Retry
 
+ResultT = TypeVar("ResultT", "RunResult", "RunResultStreaming")
 _RESPONSE: Final = TypeAdapter(ModelResponse)
 _ASKED: Final = "system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs", "tracing"
 """What models are asked by place."""
@@ -137,7 +138,7 @@ class Durable:
         if current_run() is None:
             return await Runner.run(starting_agent, input, **options)
         with self._entered(starting_agent, input, options) as (agent, given):
-            return await _Inside.install().other.run(agent, input, **given)
+            return _known(await _Inside.install().other.run(agent, input, **given))
 
     def run_streamed(
         self,
@@ -153,7 +154,7 @@ class Durable:
         if current_run() is None:
             return Runner.run_streamed(starting_agent, input, **options)
         with self._entered(starting_agent, input, options) as (agent, given):
-            return _Inside.install().other.run_streamed(agent, input, **given)
+            return _known(_Inside.install().other.run_streamed(agent, input, **given))
 
     # -- what agents are made of in workflows
 
@@ -349,6 +350,17 @@ class _Inside(AgentRunner):
         if current_run() is None:
             return self.other.run_streamed(starting_agent, input, **options)
         return _durable().run_streamed(starting_agent, input, **options)
+
+
+def _known(result: ResultT) -> ResultT:
+    """Have a result's states made here. They draw an id, on which nothing depends; elsewhere that would be noted."""
+    make = result.to_state
+
+    def to_state() -> RunState[Any]:
+        return make()
+
+    result.to_state = to_state  # type: ignore[method-assign]
+    return result
 
 
 def _durable() -> Durable:
