@@ -70,6 +70,7 @@ async def deploy() -> None:
         await fetch(lent)
         await fetch(await engine.enqueue(borrow, "Dracula", run_id="borrow-Dracula"))
         new.terminate()
+        new.wait()
 
 
 if __name__ == "__main__":
