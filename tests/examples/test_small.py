@@ -156,11 +156,14 @@ def test_a_fleet_does_all_the_work_though_a_worker_is_killed(tmp_path, postgres_
 
 
 def test_runs_go_on_under_the_code_that_they_began_under_or_are_patched(tmp_path):
-    assert run(tmp_path, "10_versioning.py") == (0, [
-        "old worker: lend Emma", "old worker: order Emma by post", "old worker: pay for Emma in cash",
-        "new worker: order Ulysses by wire", "new worker: pay for Ulysses by card", "new worker: thanks for Emma",
-        "new worker: check a card for Dracula", "new worker: lend Dracula", "new worker: thanks for Dracula",
-    ])  # fmt: skip
+    code, lines = run(tmp_path, "10_versioning.py")
+    assert code == 0
+    assert sorted(lines[:2]) == ["old worker: lend Emma", "old worker: order Emma by post"]
+    assert lines[2:] == [
+        "old worker: pay for Emma in cash", "new worker: order Ulysses by wire", "new worker: pay for Ulysses by card",
+        "new worker: thanks for Emma", "new worker: check a card for Dracula", "new worker: lend Dracula",
+        "new worker: thanks for Dracula",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", SMALL, ids=[path.name for path in SMALL])

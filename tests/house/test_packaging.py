@@ -16,6 +16,7 @@ from tests.house import tree
 TOOLS = {
     "aiosqlite": "tests/transactional/banks.py",
     "basedpyright": "Makefile",
+    "flask": "docs/how-to/use-with-flask.md",
     "hatchling": "pyproject.toml",
     "httpx2": "tests/contrib/test_starlette.py",
     "import_linter": "Makefile",
