@@ -89,7 +89,7 @@ async def test_a_run_is_shown_with_why_and_a_bar_for_each_attempt_and_its_values
         cut = Parts(html(await show(handle, steps=2)))
         assert cut.attributes["aria-label"][0].count("completed") == 2
 
-        failing = await engine.enqueue(break_down, HOSTILE, run_id="b")
+        failing = await engine.enqueue(break_down, f"{HOSTILE}\ud800", run_id="b")
         with pytest.raises(ConnectionError):
             await failing.result()
         failed = Parts(html(await show(failing)))

@@ -21,6 +21,8 @@ from agents import (
     handoff,
     set_trace_processors,
 )
+from agents.mcp import MCPServerStdio
+from agents.run_config import SandboxRunConfig
 from agents.testing import assistant_message
 
 import perdure
@@ -271,7 +273,11 @@ async def test_what_could_not_be_recorded_is_refused_even_where_an_agent_would_s
     hidden = Agent(
         name="hidden", model=Told(lambda _: [called("ask", "c", input="x")]), tools=[inner.as_tool("ask", "Asks.")]
     )  # fmt: skip
+    outside = (await Runner.run(teller, "pay")).to_state()
     refused = {
+        "state": lambda: durable.run(teller, outside),
+        "mcp": lambda: durable.run(plain.clone(mcp_servers=[MCPServerStdio({"command": "true"})]), "x"),
+        "sandbox": lambda: durable.run(plain, "x", run_config=RunConfig(sandbox=SandboxRunConfig())),
         "session": lambda: durable.run(plain, "x", session=SQLiteSession("s")),
         "undurable": lambda: Runner.run(plain, "x"),
         "streamed": lambda: Runner.run_streamed(plain, "x"),
