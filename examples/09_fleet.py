@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -29,21 +28,27 @@ async def stamp(parcel: int) -> int:
     return os.getpid()
 
 
+def is_first(name: str) -> bool:
+    try:
+        Path(name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 @step
-def send(parcel: int) -> int:
-    killed = Path("killed")
-    if parcel == PARCELS // 2 and not killed.exists():
-        killed.touch()
+async def send(parcel: int) -> int:
+    if parcel == PARCELS // 2 and is_first("killed"):
         print(f"worker {os.getpid()} sends parcel {parcel}, and is killed", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     print(f"worker {os.getpid()} sends parcel {parcel}", flush=True)
-    time.sleep(0.1)
+    await asyncio.sleep(0.1)
     return os.getpid()
 
 
 @workflow
 async def deliver(parcel: int) -> list[int]:
-    return [await stamp(parcel), await send.aio(parcel)]
+    return [await stamp(parcel), await send(parcel)]
 
 
 async def work(store: str) -> None:
