@@ -434,8 +434,9 @@ class _Request:
         del model, items, asked
         async with asyncio.timeout(self.timeout):
             response = await (self._stream() if self.tokens is not None and in_step() else self._send())
-        # Only what the provider has set: the SDK sends back to it what is set, and not all of it may be null.
-        return _RESPONSE.dump_python(response, mode="json", by_alias=True, exclude_unset=True)
+        # Only what the provider has set, since the SDK sends that back to it, and not all of it may be null; but all of
+        # that: some providers' items have more than the SDK knows of.
+        return _RESPONSE.dump_python(response, serialize_as_any=True, mode="json", by_alias=True, exclude_unset=True)
 
     async def _send(self) -> ModelResponse:
         return await self.model.get_response(**self.asked)
