@@ -77,6 +77,7 @@ CONTRIB = [
         "{escape(words.compact(run[name]))}",
         "{words.compact(run[name])}",
         "contrib/test_jupyter.py::test_a_run_is_shown_with_why_and_a_bar_for_each_attempt_and_its_values_stay_text[sqlite]",
+        slow=True,
     ),
     Mutation(
         "what is redacted is not shown in a notebook",
@@ -84,6 +85,7 @@ CONTRIB = [
         "with redacting(hidden):",
         "with redacting(Redaction(())):",
         "contrib/test_jupyter.py::test_what_is_redacted_is_not_shown[sqlite]",
+        slow=True,
     ),
     Mutation(
         "a problem response does not show what is recorded",
