@@ -15,43 +15,46 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from agents import (
-    Agent,
-    ApplyPatchTool,
-    ComputerTool,
-    CustomTool,
-    FunctionTool,
-    Handoff,
-    LocalShellTool,
-    Model,
-    ModelBehaviorError,
-    ModelResponse,
-    ModelSettings,
-    MultiProvider,
-    RunConfig,
-    Runner,
-    RunState,
-    ShellTool,
-    ToolOriginType,
-    Usage,
-)
-from agents.models import get_default_model_settings
-from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
-from agents.sandbox import SandboxAgent
-from agents.tool import (
-    get_function_tool_origin,
-    invoke_function_tool,
-    maybe_invoke_function_tool_failure_error_function,
-    set_function_tool_failure_error_function,
-)
-from agents.tool_context import ToolContext  # noqa: TC002 - the SDK reads the annotations of invokers
-from openai.types.responses import Response, ResponseCompletedEvent, ResponseTextDeltaEvent, ResponseUsage
 from pydantic import TypeAdapter
 
 from perdure.context import current_run, in_step, step_context
 from perdure.contrib.agents import AgentSteps, here, leave, named, place, stay
 from perdure.errors import NotDurable, PerdureError, StepFailed, StepInterrupted, StepTimeout
+from perdure.extras import extra
 from perdure.runtime.runloop import RunLoop
+
+with extra("openai-agents"):
+    from agents import (
+        Agent,
+        ApplyPatchTool,
+        ComputerTool,
+        CustomTool,
+        FunctionTool,
+        Handoff,
+        LocalShellTool,
+        Model,
+        ModelBehaviorError,
+        ModelResponse,
+        ModelSettings,
+        MultiProvider,
+        RunConfig,
+        Runner,
+        RunState,
+        ShellTool,
+        ToolOriginType,
+        Usage,
+    )
+    from agents.models import get_default_model_settings
+    from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
+    from agents.sandbox import SandboxAgent
+    from agents.tool import (
+        get_function_tool_origin,
+        invoke_function_tool,
+        maybe_invoke_function_tool_failure_error_function,
+        set_function_tool_failure_error_function,
+    )
+    from agents.tool_context import ToolContext  # noqa: TC002 - the SDK reads the annotations of invokers
+    from openai.types.responses import Response, ResponseCompletedEvent, ResponseTextDeltaEvent, ResponseUsage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Generator, Mapping
