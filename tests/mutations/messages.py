@@ -34,8 +34,8 @@ MESSAGES = [
     Mutation(
         "a message leaves the inbox with the event that says so",
         _WAITS,
-        "            args=payloads.note(name=row.name, sent_at=row.sent_at),\n            take=[row.inbox_key],\n",
-        "            args=payloads.note(name=row.name, sent_at=row.sent_at),\n",
+        "            ),\n            take=[row.inbox_key],\n",
+        "            ),\n",
         _SIGNALS + "a_second_message_with_the_same_idempotency_key_is_not_sent_again[sqlite]",
     ),
     Mutation(

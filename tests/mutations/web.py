@@ -182,8 +182,8 @@ WEB = [
     Mutation(
         "no more runs are dealt with than were confirmed",
         "web/many.py",
-        'most=order.query["most"])',
-        "most=None)",
+        "Runs(order.operations, where, most=most))",
+        "Runs(order.operations, where, most=None))",
         _MANY + "all_of_it_by_a_program_bounded_and_told[sqlite]",
     ),
     Mutation(
