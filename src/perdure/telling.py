@@ -115,7 +115,7 @@ _LINES: Final[dict[str, Callable[[Said, Said, When], str]]] = {
     "emitted": _emitted,
     "step_started": lambda event, _, __: f"attempt {event['attempt']}",
     "undo_begun": lambda _, said, __: ", ".join(said.get("undo") or ()),
-    "run_reclaimed": lambda _, said, __: f"its worker {said.get('worker') or ''} died".replace("  ", " "),
+    "run_reclaimed": lambda _, __, ___: "its worker died",
     "run_released": lambda _, __, ___: "its worker gave it back",
 }
 

@@ -35,6 +35,7 @@ VARIES = (
     (re.compile(r"\bnow\b|\b\d+(\.\d+)? (µs|ms|s)\b( ago)?"), "SPAN"),
     (re.compile(r"\b(pid|process|worker) \d+"), r"\1 PID"),
     (re.compile(r"\b[a-z2-7]{32}\b"), "IDEMPOTENCY-KEY"),
+    (re.compile(r"\bby [\w.-]+@[\w.-]+"), "by USER@HOST"),
     (re.compile(r" +"), " "),
 )
 

@@ -25,7 +25,7 @@ OPTIONS = ["-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_t
 OPTIONS += ["--assert=plain"]  # that a test fails is looked at, not why: asserts need not be rewritten each time
 
 
-TEARDOWN = 10
+TEARDOWN = 5
 """Seconds that a test gets beyond that, to end."""
 
 
