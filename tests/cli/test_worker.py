@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 
 import pytest
 
-from perdure import Engine
+from perdure import Engine, workflow
 from tests.cli import shop
-from tests.cli.conftest import SHOP, until
+from tests.cli.conftest import PATIENCE, SHOP, until
+from tests.house import tree
 
 
 @pytest.fixture
@@ -70,6 +72,36 @@ def test_what_was_not_finished_goes_on_with_the_next_worker(start, enqueue, effe
     second.send_signal(signal.SIGINT)
     assert second.wait(timeout=20) == 0
     assert effects().count("charge a") == 1
+
+
+@workflow
+async def frozen() -> int:
+    raise NotImplementedError("the worker has code of its own")
+
+
+FROZEN = """
+import gc
+from perdure import step, workflow
+
+@step
+def count() -> int:
+    return gc.get_freeze_count()
+
+@workflow
+async def frozen() -> int:
+    return await count.aio()
+"""
+
+
+def test_what_a_worker_has_imported_is_nothing_that_its_collector_goes_over(start, store, tmp_path):
+    (tmp_path / "freezing.py").write_text(FROZEN)
+    start("worker", "freezing", env={"PYTHONPATH": os.pathsep.join([str(tmp_path), str(tree.PACKAGE.parent)])})
+
+    async def main():
+        async with Engine(str(store)).client() as engine:
+            return await (await engine.enqueue(frozen)).result(timeout=PATIENCE)
+
+    assert asyncio.run(main()) > 10_000
 
 
 @pytest.mark.parametrize(
