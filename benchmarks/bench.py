@@ -188,7 +188,7 @@ async def rounds(wanted: list[str], count: int, folder: Path) -> None:
         f"  = {rows / REFERENCE:.2f} of the machine that the aims are for"
     )
     for name in wanted:
-        report(name, seen[name], seen, seen["W5p99"])
+        report(name, seen)
 
 
 UNITS = {"W1": "runs/s", "W2": "steps/s", "W2s": "steps/s", "W2j": "steps/s", "W3": "steps/s", "W4": "ms", "W5": "ms"}
@@ -200,14 +200,15 @@ AIMS = {
 }  # fmt: skip
 
 
-def report(name: str, values: list[float], seen: dict[str, list[float]], p99: list[float]) -> None:
+def report(name: str, seen: dict[str, list[float]]) -> None:
     """Print one line: median, range, ratio to the raw loops of the same round, and the aim."""
-    median, raws = statistics.median(values), seen["raw"]
+    values, raws = seen[name], seen["raw"]
+    median = statistics.median(values)
     if name in {"W4", "W5"}:
         ratio = statistics.median(value * raw / 1000 for value, raw in zip(values, raws, strict=True))
         shown = f"{median:>9,.2f} {UNITS[name]:8}({min(values):,.2f} to {max(values):,.2f})  = {ratio:.1f} raw commits"
         if name == "W5":
-            shown += f", p99 {statistics.median(p99):.2f} ms"
+            shown += f", p99 {statistics.median(seen['W5p99']):.2f} ms"
     else:
         ratio = statistics.median(value / raw for value, raw in zip(values, raws, strict=True))
         shown = (

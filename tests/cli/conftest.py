@@ -103,15 +103,15 @@ def log(store):
     return read
 
 
-def until(condition, child=None):
-    """Wait for something that another process does."""
+def until(condition, child=None, said=None, patience=PATIENCE):
+    """Wait for something that another process does; ``said``: gives what it has said, if not its pipes."""
     pause = threading.Event()
-    deadline = time.monotonic() + PATIENCE  # noqa: TID251 - another process's time
+    deadline = time.monotonic() + patience  # noqa: TID251 - another process's time
     while not (found := condition()):
         if child is not None and child.poll() is not None:
-            pytest.fail(f"the process ended with {child.returncode}: {child.communicate()}")
+            pytest.fail(f"the process ended with {child.returncode}: {child.communicate() if said is None else said()}")
         if time.monotonic() > deadline:  # noqa: TID251 - another process's time
-            pytest.fail("it did not happen")
+            pytest.fail("it did not happen" + ("" if said is None else f": {said()}"))
         pause.wait(0.01)
     return found
 

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 import perdure
+from tests.cli.conftest import until
 from tests.house import tree
 
 PATIENCE = 30.0
@@ -50,15 +50,28 @@ class Processes:
 
     def until(self, condition, child=None):
         """Wait for something that another process does."""
-        pause = threading.Event()
-        deadline = time.monotonic() + PATIENCE  # noqa: TID251 - another process's time
-        while not (found := condition()):
-            if child is not None and child.poll() is not None:
-                pytest.fail(f"the process ended with {child.returncode}: {self.said()}")
-            if time.monotonic() > deadline:  # noqa: TID251 - another process's time
-                pytest.fail(f"it did not happen: {self.said()}")
-            pause.wait(0.01)
-        return found
+        return until(condition, child, self.said, PATIENCE)
+
+    def die_and_go_on(self, module, at, *, output, lines):
+        """Have a module die of the effect ``at``, and start it again: all is done, and only what was under way twice.
+
+        Args:
+            module: prints what came of it, which is to be ``output``.
+            at: what it does as it dies; a forecast is made beside others.
+            output: what it prints in the end.
+            lines: the effects that it has if it does not die.
+
+        Returns the effects of both.
+        """
+        assert self.start("-m", module, DIE=at).wait(timeout=PATIENCE) == -signal.SIGKILL
+        assert self.start("-m", module, DIE=at).wait(timeout=PATIENCE) == 0, self.said()
+        assert self.said().splitlines()[-1] == output
+        effects = self.effects()
+        beside = {"weather Rome", "weather Oslo", "where"} if at.startswith("weather") else {at}
+        for line in set(lines):
+            assert effects.count(line) <= lines.count(line) + (line in beside), (line, effects)
+        assert effects.count(at) == 2
+        return effects
 
     def close(self) -> None:
         for child in self.children:

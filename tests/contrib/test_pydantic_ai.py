@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -71,16 +70,7 @@ def test_it_survives_a_crash_at_every_point(processes):
 @pytest.mark.only("sqlite")
 @pytest.mark.parametrize("at", ["weather Oslo", "request 3"])
 def test_a_killed_agent_pays_for_nothing_twice_but_for_what_was_under_way(processes, at):
-    first = processes.start("-m", "tests.contrib.guides", DIE=at)
-    assert first.wait(timeout=30) == -signal.SIGKILL
-    again = processes.start("-m", "tests.contrib.guides", DIE=at)
-    assert again.wait(timeout=30) == 0, processes.said()
-    assert processes.said().splitlines()[-1] == OUTPUT
-    effects = processes.effects()
-    beside = {"weather Rome", "weather Oslo", "where"} if at.startswith("weather") else {at}
-    for line in set(LINES):
-        assert effects.count(line) <= LINES.count(line) + (line in beside), (line, effects)
-    assert effects.count(at) == 2
+    effects = processes.die_and_go_on("tests.contrib.guides", at, output=OUTPUT, lines=LINES)
     assert effects.count("request 1") == 1
 
 

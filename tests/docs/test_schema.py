@@ -9,8 +9,7 @@ import apsw
 
 from perdure import Status
 from perdure.operations.listing import CANCELLABLE
-from perdure.store.controlling import RESUMABLE
-from perdure.web.actions import PAUSABLE
+from perdure.store.controlling import PAUSABLE, RESUMABLE
 from tests.docs.pages import DOCS
 
 

@@ -63,4 +63,9 @@ class Deed(NamedTuple):
     name: str = ""
 
 
-__all__ = ["KEPT", "QUEUE", "SCHEDULE", "Author", "Deed", "author_of"]
+def pausing(at: int, author: str | None, *, paused: bool) -> Deed | None:
+    """Return the deed of pausing a queue, or of letting it go on; None if a program does it."""
+    return None if author is None else Deed(at, "paused" if paused else "resumed", author)
+
+
+__all__ = ["KEPT", "QUEUE", "SCHEDULE", "Author", "Deed", "author_of", "pausing"]

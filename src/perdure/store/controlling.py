@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 RESUMABLE: Final = frozenset({Status.FAILED, Status.CANCELLED, Status.BLOCKED, Status.PAUSED})
+PAUSABLE: Final = frozenset(status for status in Status if not status.terminal) - {Status.BLOCKED, Status.PAUSED}
 
 
 class Controlled(NamedTuple):
@@ -39,7 +40,7 @@ class Controlled(NamedTuple):
     @property
     def can_rest(self) -> bool:
         """Whether there is anything to pause."""
-        return not self.status.terminal and self.status not in {Status.BLOCKED, Status.PAUSED}
+        return self.status in PAUSABLE
 
     def can_be_blocked(self, epoch: int) -> bool:
         """Whether it is at the epoch that was seen, nobody holds it, and it has neither ended nor is blocked."""
@@ -60,4 +61,4 @@ class Controlled(NamedTuple):
             )
 
 
-__all__ = ["RESUMABLE", "Controlled"]
+__all__ = ["PAUSABLE", "RESUMABLE", "Controlled"]

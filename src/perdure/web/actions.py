@@ -14,11 +14,12 @@ from starlette.routing import Route
 
 from perdure import describe
 from perdure.model.records import Status
+from perdure.operations import CANCELLABLE
 from perdure.operations.forking import fork as fork_run
 from perdure.operations.holding import take_back
 from perdure.operations.signalling import send
 from perdure.signals import message
-from perdure.store.controlling import RESUMABLE
+from perdure.store.controlling import PAUSABLE, RESUMABLE
 from perdure.telemetry import lines
 from perdure.telemetry.logs import say
 from perdure.web.fields import fields_of, schema_of
@@ -41,11 +42,8 @@ if TYPE_CHECKING:
     from perdure.web.reading import Reader
     from perdure.web.settings import Visitor
 
-OPEN: Final = frozenset(status for status in Status if not status.terminal)
-PAUSABLE: Final = OPEN - {Status.BLOCKED, Status.PAUSED}
 
-
-class Deed(NamedTuple):
+class RunOrder(NamedTuple):
     """An action as it is asked for.
 
     Attributes:
@@ -93,37 +91,37 @@ class Action:
     fields: dict[str, dict[str, Any]]
     required: tuple[str, ...]
     states: frozenset[Status]
-    act: Callable[[Deed], Awaitable[Done]]
+    act: Callable[[RunOrder], Awaitable[Done]]
     ask: Callable[[Store, RunRow, Reader], dict[str, Any]] = lambda _, __, ___: {}
 
 
-async def _cancel(deed: Deed) -> Done:
-    row, force = deed.row, deed.given.flag("force")
-    await deed.operations.call(lambda: take_back(deed.operations.store, row))
-    made = await deed.operations.cancel(row.run_id, deed.reason(), force=force)
+async def _cancel(order: RunOrder) -> Done:
+    row, force = order.row, order.given.flag("force")
+    await order.operations.call(lambda: take_back(order.operations.store, row))
+    made = await order.operations.cancel(row.run_id, order.reason(), force=force)
     return Done("cancelled" if made is Status.CANCELLED else "cancel-asked", row.run_id)
 
 
-async def _pause(deed: Deed) -> Done:
-    await deed.operations.call(lambda: take_back(deed.operations.store, deed.row))
-    made = await deed.operations.pause(deed.row.run_id, deed.reason())
-    return Done("paused" if made is Status.PAUSED else "pause-asked", deed.row.run_id)
+async def _pause(order: RunOrder) -> Done:
+    await order.operations.call(lambda: take_back(order.operations.store, order.row))
+    made = await order.operations.pause(order.row.run_id, order.reason())
+    return Done("paused" if made is Status.PAUSED else "pause-asked", order.row.run_id)
 
 
-async def _resume(deed: Deed) -> Done:
-    drift = deed.given.flag("accept_drift")
-    await deed.operations.resume(deed.row.run_id, accept_drift=drift, reason=deed.reason())
-    return Done("resumed", deed.row.run_id)
+async def _resume(order: RunOrder) -> Done:
+    drift = order.given.flag("accept_drift")
+    await order.operations.resume(order.row.run_id, accept_drift=drift, reason=order.reason())
+    return Done("resumed", order.row.run_id)
 
 
-async def _fork(deed: Deed) -> Done:
-    given = deed.given
+async def _fork(order: RunOrder) -> Done:
+    given = order.given
     step = given.text("from_step")
     if not step:
         raise Problem(422, "bad_field", "no step is named to fork from", "name the first step to be done anew")
     made = await fork_run(
-        deed.operations,
-        deed.row.run_id,
+        order.operations,
+        order.row.run_id,
         step,
         new_id=given.text("run_id") or None,
         keep_keys=given.flag("keep_keys"),
@@ -131,8 +129,8 @@ async def _fork(deed: Deed) -> Done:
     return Done("forked", made.row.run_id)
 
 
-async def _signal(deed: Deed) -> Done:
-    given, reader, row = deed.given, deed.reader, deed.row
+async def _signal(order: RunOrder) -> Done:
+    given, reader, row = order.given, order.reader, order.row
     name = given.text("signal")
 
     def known(store: Store) -> Any:
@@ -141,7 +139,7 @@ async def _signal(deed: Deed) -> Done:
     signal = await reader.read(known)
     value = message_of(given, fields_of(schema_of(signal.codec), "Message") if signal is not None else [])
     what = message(signal or name, value, given.text("idempotency_key") or None)
-    sent = await send(deed.operations, row.run_id, what)
+    sent = await send(order.operations, row.run_id, what)
     return Done("signalled" if sent else "signalled-before", row.run_id)
 
 
@@ -173,7 +171,7 @@ ACTIONS: Final = (
         "Ask a run to end: it cleans up, undoes what is to be undone, and ends as cancelled.",
         {"reason": _TEXT, "force": _FLAG},
         (),
-        OPEN,
+        CANCELLABLE,
         _cancel,
     ),
     Action("pause", "Let a run rest until it is resumed.", {"reason": _TEXT}, (), PAUSABLE, _pause),
@@ -199,7 +197,7 @@ ACTIONS: Final = (
         "Send a run a signal; it is kept until the run comes to wait for it.",
         {"signal": {**_TEXT, "maxLength": 200}, "value": {}, "idempotency_key": {**_TEXT, "maxLength": 500}},
         ("signal",),
-        OPEN,
+        CANCELLABLE,
         _signal,
         _signals,
     ),
@@ -246,7 +244,7 @@ def routes_of(action: Action, reader: Reader) -> list[Route]:
             raise Problem(422, "bad_field", f"{missing[0]} is missing", "")
         row = await reader.read(lambda store: run_of(store, run_id, namespace))
         visitor: Visitor = request.state.visitor
-        done = await action.act(Deed(await reader.operations(namespace, visitor), row, given, visitor, reader))
+        done = await action.act(RunOrder(await reader.operations(namespace, visitor), row, given, visitor, reader))
         say(lines.DASHBOARD_DONE, done=done.said, visitor=visitor.name, **_about(row))
         if wants_html(request):
             link = Links(request.scope.get("root_path", ""))

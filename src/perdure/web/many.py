@@ -17,9 +17,10 @@ from perdure.model.records import Status
 from perdure.operations import CANCELLABLE, RESUMABLE, Runs
 from perdure.operations.holding import take_all_back
 from perdure.signals import message
+from perdure.store.controlling import PAUSABLE
 from perdure.telemetry import lines
 from perdure.telemetry.logs import say
-from perdure.web.actions import ACTIONS, PAUSABLE
+from perdure.web.actions import ACTIONS
 from perdure.web.asking import Whole
 from perdure.web.changes import Change, Changed
 from perdure.web.jobs import AT_ONCE
@@ -40,7 +41,7 @@ MOST: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Bulk:
     """Something that can be done with many runs.
 
     Attributes:
@@ -68,7 +69,7 @@ def narrowed(namespace: str, query: Mapping[str, Any], among: frozenset[Status])
     return replace(where, status=tuple(sorted(statuses)))
 
 
-async def _show(asking: Asking, deed: Deed, **more: Any) -> dict[str, Any]:
+async def _show(asking: Asking, bulk: Bulk, **more: Any) -> dict[str, Any]:
     """Return what is asked: how many runs there are of the filter, and the address at which it is done to them."""
 
     def read(store: Store) -> dict[str, Any]:
@@ -76,7 +77,7 @@ async def _show(asking: Asking, deed: Deed, **more: Any) -> dict[str, Any]:
         until = to_datetime(now)
         before = asking.query["created_before"]
         query = {**asking.query, "created_before": until if before is None else min(before, until)}
-        where = narrowed(asking.namespace, query, deed.among)
+        where = narrowed(asking.namespace, query, bulk.among)
         number = 0 if not where.status else sum(one.number for one in store.count_runs(where, COUNTED))
         sample = store.list_runs(replace(where, limit=5)) if where.status else []
         return {
@@ -95,14 +96,14 @@ async def _show(asking: Asking, deed: Deed, **more: Any) -> dict[str, Any]:
     return {**await asking.reader.read(read), **more}
 
 
-def _change(deed: Deed) -> Change:
-    action = next(one for one in ACTIONS if one.verb == deed.verb)
+def _change(bulk: Bulk) -> Change:
+    action = next(one for one in ACTIONS if one.verb == bulk.verb)
 
     async def ask(asking: Asking) -> dict[str, Any]:
-        return await _show(asking, deed, do=deed.verb, about=action.summary)
+        return await _show(asking, bulk, do=bulk.verb, about=action.summary)
 
     async def act(order: Order) -> Changed:
-        where = narrowed(order.namespace, order.query, deed.among)
+        where = narrowed(order.namespace, order.query, bulk.among)
         if missing := [name for name in action.required if not order.given.text(name)]:
             raise Problem(422, "bad_field", f"{missing[0]} is missing", "")
         await order.reader.read(take_all_back)
@@ -110,27 +111,27 @@ def _change(deed: Deed) -> Change:
 
         def said(tally: Tally) -> None:
             say(
-                lines.DASHBOARD_MANY, verb=deed.verb, visitor=order.by.name, number=tally.done,
+                lines.DASHBOARD_MANY, verb=bulk.verb, visitor=order.by.name, number=tally.done,
                 unchanged=tally.unchanged, failed=len(tally.failures), namespace=order.namespace,
             )  # fmt: skip
 
         if order.given.is_form:
-            job = new_job(order, deed.verb, most, asked_of(order.query))
+            job = new_job(order, bulk.verb, most, asked_of(order.query))
 
             def work(job: Job) -> Awaitable[Tally]:
-                return deed.act(order, Runs(order.operations, where, most=most, watch=job.watch))
+                return bulk.act(order, Runs(order.operations, where, most=most, watch=job.watch))
 
             if not await order.reader.jobs.begin(job, work, said):
                 raise Problem(429, "too_many_jobs", f"{AT_ONCE} of these are under way", "let one end, or stop it")
             return Changed("", {}, "/jobs", job.job)
-        tally = await deed.act(order, Runs(order.operations, where, most=most))
+        tally = await bulk.act(order, Runs(order.operations, where, most=most))
         said(tally)
         with describe.redacting(order.reader.redaction):
             return Changed("", {"tally": describe.tally(tally.done, tally.unchanged, tally.failures, more=tally.more)})
 
     return Change(
-        f"many/{deed.verb}",
-        f"{deed.verb}Runs",
+        f"many/{bulk.verb}",
+        f"{bulk.verb}Runs",
         f"For all runs of a filter that are in a state for it: {action.summary[0].lower()}{action.summary[1:]}",
         {name: one for name, one in action.fields.items() if name != "run_id"},
         (),
@@ -164,13 +165,13 @@ async def _signal(order: Order, runs: Runs) -> Tally:
     return await runs.send(what)
 
 
-DEEDS: Final = (
-    Deed("cancel", CANCELLABLE, _cancel),
-    Deed("pause", PAUSABLE, _pause),
-    Deed("resume", frozenset(RESUMABLE), _resume),
-    Deed("fork", frozenset(Status), _fork),
-    Deed("signal", CANCELLABLE, _signal),
+BULKS: Final = (
+    Bulk("cancel", CANCELLABLE, _cancel),
+    Bulk("pause", PAUSABLE, _pause),
+    Bulk("resume", frozenset(RESUMABLE), _resume),
+    Bulk("fork", frozenset(Status), _fork),
+    Bulk("signal", CANCELLABLE, _signal),
 )
-CHANGES: Final = tuple(map(_change, DEEDS))
+CHANGES: Final = tuple(map(_change, BULKS))
 
 __all__ = ["CHANGES", "MOST"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
 from perdure.errors import StoreBusy
-from perdure.model.deeds import Deed
+from perdure.model.deeds import pausing
 from perdure.model.schedules import NextFiring
 from perdure.store.judging import reaches_out
 from perdure.store.postgres import (
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.counting import Counted, Sampled
+    from perdure.model.deeds import Deed
     from perdure.model.forking import Fork
     from perdure.model.gauge import Gauge
     from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
@@ -389,7 +390,7 @@ class PostgresStore:
 
     def pause_queue(self, name: str, namespace: str = "", *, paused: bool, author: str | None = None) -> bool:
         """Claim nothing more from a queue, or claim from it again; whether that is a change."""
-        deed = None if author is None else Deed(self.now(), "paused" if paused else "resumed", author)
+        deed = pausing(self.now(), author, paused=paused)
         changed = self._writer.write(lambda session: pause_queue(session, name, namespace, deed, paused=paused))
         self._hints.mark()
         return changed

@@ -6,9 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from perdure.model.builds import is_superseded
+from perdure.model.deeds import QUEUE
 from perdure.model.queues import Gate, QueueRow, QueueUsage, Ready, next_turn, opens_at
 from perdure.model.records import FORMAT
 from perdure.store.queueing import COLUMNS, COUNTED, Gated, definition, held_by_queue, queue_row
+from perdure.store.sqlite.deeds import record_deed
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
 from perdure.store.sqlite.sql import QUERIES
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from perdure.model.deeds import Deed
     from perdure.store.sqlite.rows import Row
 
 
@@ -134,12 +137,14 @@ def define_queues(cursor: apsw.Cursor, rows: Sequence[QueueRow]) -> None:
             cursor.execute(QUERIES["define_queue"], definition(row))
 
 
-def pause_queue(cursor: apsw.Cursor, name: str, namespace: str, *, paused: bool) -> bool:
+def pause_queue(cursor: apsw.Cursor, name: str, namespace: str, deed: Deed | None, *, paused: bool) -> bool:
     """Claim nothing more from a queue, or claim from it again; whether that is a change."""
     found = fetch(cursor, QUERIES["find_queue"], (namespace, name))
     if (queue_row(found[0]).paused if found else False) == paused:
         return False
     cursor.execute(QUERIES["pause_queue"], (namespace, name, paused))
+    if deed is not None:
+        record_deed(cursor, QUEUE, name, namespace, deed)
     return True
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perdure.clock import SystemClock
-from perdure.model.deeds import QUEUE, Deed
+from perdure.model.deeds import pausing
 from perdure.model.schedules import NextFiring
 from perdure.store.protocol import PAGE, Outlook
 from perdure.store.sqlite import (
@@ -28,7 +28,7 @@ from perdure.store.sqlite import (
 )
 from perdure.store.sqlite.connect import connect, open_file
 from perdure.store.sqlite.connection import LOG_SIZE, LogSize, Reader, Writer
-from perdure.store.sqlite.deeds import list_deeds, record_deed
+from perdure.store.sqlite.deeds import list_deeds
 from perdure.store.sqlite.examine import asked
 from perdure.store.sqlite.messages import deliver
 from perdure.store.sqlite.outreach import Outreach
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from perdure.model.clock import Clock
     from perdure.model.counting import Counted, Sampled
+    from perdure.model.deeds import Deed
     from perdure.model.forking import Fork
     from perdure.model.gauge import Gauge
     from perdure.model.purging import Collected, EndedPage, EndedPlace, Purgeable
@@ -350,10 +351,7 @@ class SqliteStore:
     def pause_queue(self, name: str, namespace: str = "", *, paused: bool, author: str | None = None) -> bool:
         """Claim nothing more from a queue, or claim from it again; whether that is a change."""
         with self._writer as cursor:
-            changed = pause_queue(cursor, name, namespace, paused=paused)
-            if changed and author is not None:
-                record_deed(cursor, QUEUE, name, namespace, Deed(self.now(), "paused" if paused else "resumed", author))
-            return changed
+            return pause_queue(cursor, name, namespace, pausing(self.now(), author, paused=paused), paused=paused)
 
     def list_queues(self, namespace: str = "", *, now: int | None = None) -> list[QueueUsage]:
         """The queues of a namespace by name, and how much of each is in use."""
