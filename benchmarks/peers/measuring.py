@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -48,6 +49,8 @@ async def measure(many: Many, sequence: Sequence, alone: Alone) -> None:
     """
     for _ in range(WARM):
         await alone()
+    gc.collect()
+    gc.freeze()  # as ``perdure worker`` does: what was imported is not looked through again and again
     tell(ready=1)
     while line := await asyncio.to_thread(sys.stdin.readline):
         workload, size = line.split()

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from perdure.context import check_outside, current_run, in_step, now, step_context
-from perdure.errors import DefinitionError, RunConflict, UnknownWorkflow
+from perdure.errors import DefinitionError, RunConflict, RunPurged, UnknownWorkflow
 from perdure.filtering import filter_of, traffic, workflow_name
 from perdure.handle import Handle
 from perdure.model.records import Status
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perdure.diagnosis import Explanation
     from perdure.model.counting import Counts, Traffic
     from perdure.model.durations import Duration
-    from perdure.model.records import RunRow
+    from perdure.model.records import Created, RunRow
     from perdure.model.retention import Retention
     from perdure.options import EnqueueOptions, RunFilters, RunOptions
     from perdure.queues import Queue
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 InputT = TypeVar("InputT")
 R = TypeVar("R")
 
-CHUNK = 5000
-"""Runs created in one transaction by ``enqueue_many``."""
+CHUNK = 500
+"""Runs created in one transaction by ``enqueue_many``: the first are executed while the rest are created."""
 
 
 class Client(QueueClient, ScheduleClient):
@@ -141,7 +141,7 @@ class Client(QueueClient, ScheduleClient):
                 return (await self.join(operations, within, workflow, [(value, start)]))[0]
             created = await operations.create([operations.new_run(workflow, value, start)], workflow)
         self._poke()
-        return self._handle(workflow, created[0].row)
+        return self._handle_on(workflow, created[0])
 
     async def enqueue_many(  # noqa: PLR0913 - the options of runs
         self,
@@ -158,7 +158,7 @@ class Client(QueueClient, ScheduleClient):
         deadline: Duration | datetime | None = None,
         within: Connection | None = None,
     ) -> list[Handle[R]]:
-        """Create many runs, or find those that are there, thousands to a transaction.
+        """Create many runs, or find those that are there, hundreds to a transaction.
 
         Args:
             workflow: what to run.
@@ -194,10 +194,17 @@ class Client(QueueClient, ScheduleClient):
             new = [operations.new_run(workflow, value, start) for value, start in starts]
             check_distinct(new)
             handles: list[Handle[R]] = []
+            refused: RunConflict | RunPurged | None = None
             for at in range(0, len(new), CHUNK):
-                created = await operations.create(new[at : at + CHUNK], workflow)
-                handles += [self._handle(workflow, one.row) for one in created]
+                try:
+                    created = await operations.create(new[at : at + CHUNK], workflow)
+                except (RunConflict, RunPurged) as error:
+                    refused = refused or error
+                else:
+                    handles += [self._handle_on(workflow, one) for one in created]
                 self._poke()
+            if refused is not None:
+                raise refused
         return handles
 
     async def join(
@@ -429,3 +436,8 @@ class Client(QueueClient, ScheduleClient):
         if row is None:
             return Handle(run_id, workflow, self._home)
         return Handle(row.run_id, workflow, self._home, row.run_key)
+
+    def _handle_on(self, workflow: Workflow[Any, R], created: Created) -> Handle[R]:
+        handle = self._handle(workflow, created.row)
+        handle.is_new = created.is_new
+        return handle

@@ -384,11 +384,13 @@ class Engine(Client):
             self._clock = getattr(store, "clock", self._clock)
         self._journal = Journal(loop, store, self._clock, reached=self._reached)
         operations = Operations(
-            store, self._journal.call, self._clock, self._namespace, self._definitions, reached=self._reached
+            store, self._journal.outside.call, self._clock, self._namespace, self._definitions, reached=self._reached
         )
         self._observers.opened(store, operations)
         self._watch = Watch(loop, store, self._gone)
-        self._home.enter(loop, operations, Waiters(loop, operations, self._watch, self._poke, self._executes))
+        self._home.enter(
+            loop, operations, Waiters(loop, operations, self._watch, self._poke, self._executes, self._claims)
+        )
         self._watch.start()
 
     def _close(self) -> None:
@@ -465,6 +467,9 @@ class Engine(Client):
     def metrics_at(self) -> str | None:
         """Where scrapes are answered now (``127.0.0.1:9464``), if they are."""
         return self._observers.address
+
+    def _claims(self) -> bool:
+        return self._worker is not None and not self._only
 
     def _executes(self, run_key: int) -> bool:
         return self._worker is not None and run_key in self._worker.running

@@ -136,6 +136,7 @@ class Waiters:
         watch: Watch,
         poke: Callable[[], None],
         executes: Callable[[int], bool],
+        serves: Callable[[], bool],
     ) -> None:
         self._loop = loop
         self._operations = operations
@@ -144,12 +145,16 @@ class Waiters:
         self._forget = watch.listen(self._look)
         self._checking = False
         self._again = False
+        self._unseen = False
+        """Whether runs are waited for that have not been looked at, as they are (or are about to be) executed here."""
         self._count = 0
         self._fault: Exception | None = None
         self._recent: OrderedDict[int, tuple[RunRow, Event]] = OrderedDict()
         self.poke = poke
         self._executes = executes
         """Whether a run is executed here, so that its end will be told."""
+        self._serves = serves
+        """Whether runs are claimed here."""
 
     async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: Duration | None) -> Any:
         """Wait for a handle's run and return or raise how it ended."""
@@ -190,7 +195,10 @@ class Waiters:
         try:
             if self._fault is not None:
                 raise self._fault
-            if not self._executes(run_key):
+            is_new, handle.is_new = handle.is_new, False
+            if self._executes(run_key) or (is_new and self._serves()):
+                self._unseen = True
+            else:
                 row = await operations.row_of(run_key, handle.run_id)
                 if not future.done() and (row.status.terminal or row.status is Status.BLOCKED):
                     return await operations.result(row, workflow)
@@ -271,16 +279,20 @@ class Waiters:
                 future.set_result(None)
 
     def _look(self, changed: bool) -> None:  # noqa: FBT001 - a listener
-        if not changed:
-            return
-        self._changed()
-        self._check()
+        if changed:
+            self._changed()
+        if changed or self._unseen:
+            self._check()
 
     def _check(self) -> None:
         self._again = self._checking  # it may have read already what has changed now
         if self._waiting and not self._checking:
             self._checking = True
-            keys = list(self._waiting)
+            keys = [key for key in self._waiting if not self._executes(key)]
+            self._unseen = len(keys) < len(self._waiting)
+            if not keys:
+                self._checking = False
+                return
             future = self._operations.call(lambda: self._operations.store.get_runs(keys))
             future.add_done_callback(partial(self._checked, keys))
 

@@ -171,6 +171,11 @@ def engine_at(path, *workflows, desk=None, **options):
     return Engine(path, workflows=workflows, **{"tools": desk, "durability": "process"} | options)
 
 
+def asked(engine):
+    """What waits its turn of what was asked of an engine's store from outside."""
+    return engine._journal._verbs if engine._store.inline else engine._journal.outside._asked
+
+
 def die_in_the_second_step(path):
     """Be a process that is killed while it executes an errand."""
 

@@ -11,7 +11,7 @@ import perdure
 from perdure import INJECTED, RunContext, sleep, workflow
 from perdure.errors import DriftError, RunCancelled, WrongState
 from perdure.model.records import Status
-from tests.engine.desk import PATIENCE, Refused, engine_at, in_loop, until, work
+from tests.engine.desk import PATIENCE, Refused, asked, engine_at, in_loop, until, work
 from tests.engine.resuming import failed, resumed
 
 
@@ -154,9 +154,9 @@ async def test_of_two_that_go_on_with_a_failed_run_at_once_both_get_its_result(p
     async with engine_at(path, catches, desk=desk) as engine:
         await failed(engine, catches)
         busy = threading.Event()
-        engine._journal.call(lambda: busy.wait(PATIENCE), background=True)
+        engine._journal.outside.call(lambda: busy.wait(PATIENCE), background=True)
         both = [asyncio.create_task(engine.run(catches, run_id="r", retry_failed=True)) for _ in range(2)]
-        await until(lambda: len(engine._journal._verbs) >= 2)
+        await until(lambda: len(asked(engine)) >= 2)
         busy.set()  # now both read that it has failed, before either resumes it
         assert await asyncio.gather(*both) == [("caught", "bad")] * 2
         assert desk.keys() == ["work#1", "work#2", "work#2"]

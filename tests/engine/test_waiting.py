@@ -8,14 +8,16 @@ import threading
 import pytest
 
 from perdure import workflow
-from perdure.errors import DefinitionError, EngineNotOpen, RunNotFound
-from perdure.model.records import Kind
+from perdure.errors import DefinitionError, EngineNotOpen, RunCancelled, RunNotFound
+from perdure.model.records import Kind, Status, Verdict
 from perdure.store.open import open_store
+from perdure.testing.store_suite import Bench, Holder
 from tests.engine.desk import (
     ORDER,
     PATIENCE,
     RECEIPT,
     Refused,
+    asked,
     chore,
     engine_at,
     errand,
@@ -83,12 +85,12 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_run_behind_that_nobody
             await asyncio.wait([caller])
         await engine.idle()
         begun, busy = threading.Event(), threading.Event()
-        engine._journal.call(lambda: begun.set() or busy.wait(PATIENCE), background=True)
+        engine._journal.outside.call(lambda: begun.set() or busy.wait(PATIENCE), background=True)
         await until(begun.is_set)
         caller = asyncio.create_task(engine.run(job, 9, run_id="busy"))
         for _ in range(20):  # by then it has asked; what else may be asked meanwhile is no sign of that
             await asyncio.sleep(0)
-        assert engine._journal._verbs
+        assert asked(engine)
         caller.cancel()
         await asyncio.wait([caller])
         busy.set()
@@ -158,3 +160,26 @@ async def test_a_result_waited_for_while_the_run_fails_and_is_resumed_is_the_las
         assert not waiting.done()
         gate.open()
         assert await waiting is None
+
+
+@in_loop
+async def test_whoever_waits_for_a_run_that_ends_elsewhere_while_it_is_executed_here_is_told(path, desk):
+    """What others have committed is seen while the run is still executed here, and nobody commits anything more."""
+    gate = desk.hold("chore")
+    async with engine_at(path, chore, desk=desk, lease=600, heartbeat=200) as engine:
+        handle = await engine.enqueue(chore, run_id="r")
+        await gate.arrival()
+        waiting = asyncio.create_task(handle.result())
+        seen = engine._home.waiting.changes
+        worker = engine._worker
+        with Bench(lambda: open_store(path)) as bench:
+            bench.store.release(worker.key, [handle.run_key])
+            other = bench.worker(routes=worker._routes)
+            (claim,) = bench.store.claim_runs(other, worker._routes, 1, only=handle.run_key)
+            holder = Holder(bench.store, other, claim)
+            assert holder.commit(holder.end(Status.CANCELLED)) == [Verdict.APPLIED]
+            bench.store.retire_worker(other)
+        await until(lambda: engine._home.waiting.changes > seen)
+        gate.open()
+        with pytest.raises(RunCancelled):
+            await waiting

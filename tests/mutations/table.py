@@ -16,6 +16,7 @@ from tests.mutations.outboxes import OUTBOXES
 from tests.mutations.power import POWER
 from tests.mutations.queues import QUEUES
 from tests.mutations.schedules import SCHEDULES
+from tests.mutations.talking import TALKING
 from tests.mutations.transactions import TRANSACTIONS
 from tests.mutations.undoing import UNDOING
 from tests.mutations.watching import WATCHING
@@ -283,8 +284,8 @@ TABLE = [
     ),
     Mutation(
         "a result is told when it is on disk", _RUN,
-        "[*self.item.sends, told]\n        self.host.journal.barrier(self)\n",
-        "[*self.item.sends, told]\n        self.host.owner.run_ended(self)\n",
+        "        if not self.host.journal.barrier(self):\n            self.host.owner.run_leaves(self)\n",
+        "        self.host.owner.run_ended(self)\n",
         _PROMISES + "a_result_is_told_when_it_is_on_disk",
     ),
     Mutation(
@@ -570,6 +571,7 @@ TABLE = [
     *CONTRIB,
     *DIAGNOSIS,
     *SCHEDULES,
+    *TALKING,
     *TRANSACTIONS,
     *UNDOING,
     *WATCHING,

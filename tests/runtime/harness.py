@@ -239,9 +239,7 @@ async def lab(path, workflows, *, seed=SEED, suspended=None, threads=32, patient
             journal, worker = engine._journal, engine._worker
             clock.idle = lambda: (
                 not (
-                    journal._busy
-                    or journal._pending
-                    or journal._verbs
+                    not journal.at_rest
                     or any(run.busy for run in worker.running.values())
                     or sum(len(run.in_flight) for run in worker.running.values()) > clock.waiting
                 )

@@ -62,9 +62,10 @@ def test_what_was_claimed_without_an_answer_is_claimed(line):
 
 def test_what_was_claimed_while_the_database_went_away_is_given_at_the_next_try(line):
     bench, wire = line
-    row = bench.create()
     worker = bench.worker()
-    assert bench.store.held(worker) == {}
+    bench.create("earlier")
+    assert bench.claim(worker)  # the connection is there
+    row = bench.create()
     wire.cut_after(b"COMMIT", for_good=True)
     with pytest.raises(StoreUnreachable):
         bench.claim(worker)
@@ -79,11 +80,13 @@ def test_what_was_claimed_while_the_database_went_away_is_given_at_the_next_try(
 
 def reachable(bench):
     """Whether all connections have come back."""
+    store = bench.store
     try:
-        bench.store.release(0, [])
-        return bench.store.held(0) == {}
+        for link in (store._writer, store._committer, store._claimer, store._reader):
+            link.read(lambda session: session.fetch_value("clock"))
     except StoreUnreachable:
         return False
+    return True
 
 
 def test_runs_whose_creation_was_not_answered_are_new_all_the_same(line):
@@ -163,10 +166,12 @@ def test_who_gets_in_each_others_way_is_undone_and_tried_again(bench_there):
 def test_a_session_that_turned_read_only_is_given_up(own):
     server, bench = own
     held = bench.hold()
-    opened = bench.store._writer.opened
-    bench.store._writer.read(lambda session: session.script(b"SET default_transaction_read_only = on"))
+    held.commit(held.steps())
+    committer = bench.store._committer
+    opened = committer.opened
+    committer.read(lambda session: session.script(b"SET default_transaction_read_only = on"))
     assert held.commit(held.steps()) == [APPLIED]
-    assert bench.store._writer.opened == opened + 1
+    assert committer.opened == opened + 1
     with server.connect() as connection:
         connection.execute(f"ALTER ROLE {ROLE} SET default_transaction_read_only = on")
     server.terminate_backends()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perdure.runtime.host import Host
     from perdure.runtime.journal import Journal
     from perdure.store.protocol import Route, Store
+    from perdure.store.talk import Talk
 
 BATCH = 200
 """Runs claimed in one transaction at most."""
@@ -50,8 +51,8 @@ class Claimant(Protocol):
         """What ``run_claimed`` says of it."""
         ...
 
-    def execute(self, claim: Claim, /) -> None:
-        """Begin, or go on with, a claimed run."""
+    def execute(self, claim: Claim, /, *, at_once: bool = False) -> None:
+        """Begin, or go on with, a claimed run; ``at_once``: although no slot is free."""
         ...
 
 
@@ -87,6 +88,8 @@ class Claiming:
         """Whether there may be more to claim than there were slots for, here or of a queue; else it is announced."""
         self._missed = False
         """Whether a slot has become free since what is to be claimed was last looked for."""
+        self._poked = False
+        """Whether anything may have changed since what is urgent was last looked for."""
 
     def serve(self) -> None:
         """Claim from now on."""
@@ -94,6 +97,7 @@ class Claiming:
 
     def poke(self) -> None:
         """There may be something to claim."""
+        self._poked = True
         self._wake.set()
 
     def want(self, run_key: int) -> None:
@@ -170,35 +174,42 @@ class Claiming:
                 return
         if self._worker.free <= 0 and not self._ending.is_set() and not self._only:
             self._missed = False
-            await self._claim_urgent()
+            if self._poked:
+                self._poked = False
+                await self._claim_urgent()
 
     async def _claim_urgent(self) -> None:
         """Take what is to be cancelled, although no slot is free: it has little left to do."""
-        for run_key in await self._journal.call(lambda: self._store.urgent(self._routes, BATCH)):
-            await self._claim_up_to(1, run_key)
+        for run_key in await self._journal.aside.call(lambda: self._store.urgent(self._routes, BATCH)):
+            await self._claim_up_to(1, run_key, at_once=True)
 
-    async def _claim_up_to(self, limit: int, only: int | None = None) -> list[Claim]:
+    async def _claim_up_to(self, limit: int, only: int | None = None, *, at_once: bool = False) -> list[Claim]:
         key, facts = self._worker.key, self._worker.facts
-        given_time = self._host.given_time
+        given_time, monotonic = self._host.given_time, self._host.clock.monotonic
         self._host.reach(points.CLAIM)
+        began = 0.0
 
         def claim() -> list[Claim]:
-            if self._host.measuring is None:
-                return self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=given_time())
-            began = self._host.clock.monotonic()
-            claims = self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=given_time())
-            self._host.measuring.claim_took(self._host.clock.monotonic() - began)
-            return claims
+            nonlocal began
+            began = monotonic()
+            return self._store.claim_runs(key, self._routes, limit, facts=facts, only=only, now=given_time())
 
-        return await self._journal.call(claim, then=self._claimed)
+        def start() -> Talk[list[Claim]] | None:
+            nonlocal began
+            began = monotonic()
+            return self._store.start_claims(key, self._routes, limit, facts=facts, now=given_time())
 
-    def _claimed(self, claims: list[Claim]) -> None:
-        self._host.reach(points.CLAIMED)
-        for claim in claims:
-            self._worker.execute(claim)
+        def claimed(claims: list[Claim]) -> None:
+            if self._host.measuring is not None:
+                self._host.measuring.claim_took(monotonic() - began)
+            self._host.reach(points.CLAIMED)
+            for claim in claims:
+                self._worker.execute(claim, at_once=at_once)
+
+        return await self._journal.aside.call(claim, start=start if only is None else None, then=claimed)
 
     async def _claim_wanted(self) -> None:
-        for row in await self._journal.call(lambda: self._store.get_runs(list(self.wanted))):
+        for row in await self._journal.aside.call(lambda: self._store.get_runs(list(self.wanted))):
             if row.status.terminal or row.status is Status.BLOCKED:
                 self.wanted.discard(row.run_key)
             elif row.run_key not in self._worker.running and self._worker.free > 0:
@@ -210,7 +221,9 @@ class Claiming:
 
     async def _look_ahead(self) -> None:
         key, given_time = self._worker.key, self._host.given_time
-        outlook = await self._journal.call(lambda: self._store.next_due(self._routes, worker_key=key, now=given_time()))
+        outlook = await self._journal.aside.call(
+            lambda: self._store.next_due(self._routes, worker_key=key, now=given_time())
+        )
         self._hungry = outlook.is_limited
         if outlook.due is not None:
             self.due.set(outlook.due)

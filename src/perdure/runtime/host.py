@@ -52,6 +52,10 @@ class Owner(Protocol):
         """The run is written as waiting; its slot is free."""
         ...
 
+    def run_leaves(self, run: Run, /) -> None:
+        """The event with which the run waits or ends is being written: its slot is free if no news comes in first."""
+        ...
+
     def run_stale(self, run: Run, /) -> None:
         """News for the run came in while it wanted to wait or end: read its inbox."""
         ...

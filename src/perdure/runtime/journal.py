@@ -4,6 +4,10 @@ A submit schedules one flush for the next turn of the loop; what comes while a c
 There is no timer: under load batches grow by themselves. While commits are quick and nothing is queued they happen
 inline, on the loop, since a thread costs half an fsync; an inline commit never waits for another process's lock, it
 hands the batch over. A lone run flushes at its barrier at once, as nobody else could share the commit.
+
+A server works while the loop does: the loop itself sends the batch, and is told by the socket. Runs that are in step
+would all wait for it then, so where a batch is of nearly all of them, and takes less time to write than they do to come
+to the next, one half goes on once the other has written anew.
 """
 
 from __future__ import annotations
@@ -11,12 +15,15 @@ from __future__ import annotations
 from collections import deque
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from perdure.errors import EngineNotOpen, StoreBusy, StoreCorrupt, StoreError, StoreUnsafe
+from perdure.errors import StoreCorrupt, StoreError, StoreUnsafe
 from perdure.model.records import CommitItem, Verdict
 from perdure.runtime import points
 from perdure.runtime.about import about
+from perdure.runtime.aside import Aside
+from perdure.runtime.asking import Asked, Job
+from perdure.runtime.talks import Talks
 from perdure.runtime.threads import Threads
 from perdure.telemetry import lines
 from perdure.telemetry.logs import say
@@ -29,6 +36,9 @@ if TYPE_CHECKING:
     from perdure.model.records import Event
     from perdure.runtime.run import Run
     from perdure.store.protocol import Store
+    from perdure.store.talk import Talk
+
+    _Settling = tuple[Run, CommitItem, Verdict]
 
 T = TypeVar("T")
 
@@ -37,6 +47,10 @@ SLOW = 0.001
 PER_ITEM = 0.00005
 """Seconds an item of a batch may take besides, which a thread would take from the loop all the same."""
 SMOOTHING = 0.2
+FEW = 8
+"""Runs that are not worth being divided."""
+TURNS = 4
+"""Turns of the loop between the commit that a run waits for and what it writes next, if nothing takes its time."""
 RETRY_FIRST = 0.05
 RETRY_MOST = 1.0
 
@@ -57,7 +71,7 @@ class Journal:
         self._clock = clock
         self._reached = reached
         self._pending: dict[Run, CommitItem] = {}
-        self._verbs: deque[_Verb] = deque()
+        self._verbs: deque[Asked] = deque()
         self._owed = 0
         """How many verbs were queued when the last batch was taken: they come before the next one, however soon that is
         there, and nothing that they must follow is in it."""
@@ -67,6 +81,16 @@ class Journal:
         self._pause = RETRY_FIRST
         self._typical = 0.0
         self._threads = Threads(loop, 1, "perdure-journal")
+        self._talks = Talks(loop)
+        self._unsettled: list[_Settling] = []
+        """The second half of a batch that is on disk."""
+        self._settled_at = 0.0
+        self._computed = 0.0
+        """Seconds from when runs last went on until what they wrote was sent."""
+        self.aside = Aside(loop, store, self.call, "perdure-aside")
+        """Claims, and looks at what has come in."""
+        self.outside = Aside(loop, store, self.call, "perdure-outside")
+        """What is asked from outside: runs are created, told something, looked at."""
         self.active = 0
         """How many runs are executing; the worker counts."""
         self.commits = 0
@@ -108,7 +132,7 @@ class Journal:
         must be executed, whatever became of whoever asked for it.
         """
         future: asyncio.Future[T] = self._loop.create_future()
-        self._verbs.append(_Verb(verb, future, background=background, then=then))
+        self._verbs.append(Asked(verb, future, background=background, then=then))
         if not self._busy:
             self._flush()
         return future
@@ -116,12 +140,17 @@ class Journal:
     @property
     def at_rest(self) -> bool:
         """Whether nothing is queued or being written."""
-        return not (self._pending or self._busy or self._verbs)
+        return not (self._pending or self._busy or self._verbs or self._unsettled) and (
+            self.aside.at_rest and self.outside.at_rest
+        )
 
     def close(self) -> None:
         """Let the thread end; nothing may be submitted any more, and whoever asked too late is told why."""
         self._closed = True
+        self._talks.close()
         self._threads.close()
+        self.aside.close()
+        self.outside.close()
 
     # -- flushing
 
@@ -138,7 +167,8 @@ class Journal:
                 for run in batch:
                     run.item = None
                 if not inline or not self._commit_inline(batch):
-                    self._commit_on_thread(batch)
+                    if not self._start_commit(batch):
+                        self._commit_on_thread(batch)
                     return
                 if self._pending and not self._owed:
                     # What the settled runs submitted shares the next commit, one turn later.
@@ -151,7 +181,7 @@ class Journal:
                 self._owed = max(0, self._owed - 1)
                 if on_thread:
                     self._busy = True
-                    self._threads.submit(_Job(verb.execute, partial(self._verb_done, verb)), copy_context(), None)
+                    self._threads.submit(Job(verb.execute, partial(self._verb_done, verb)), copy_context(), None)
                     return
                 self._answer(verb)
 
@@ -170,7 +200,7 @@ class Journal:
         self._settle(batch, verdicts, took)
         return True
 
-    def _execute_inline(self, verb: _Verb) -> bool:
+    def _execute_inline(self, verb: Asked) -> bool:
         """Execute a verb on the loop unless it would have to wait for a lock."""
         store = self._store
         store.hasty = True
@@ -179,6 +209,35 @@ class Journal:
         finally:
             store.hasty = False
         return not verb.is_busy
+
+    def _start_commit(self, batch: dict[Run, CommitItem]) -> bool:
+        """Send the batch, and hear from the socket what became of it; False if a thread has to wait for that."""
+        if not self._talks.possible:
+            return False
+        began = self._clock.monotonic()
+        self._computed = began - self._settled_at
+        try:
+            if self._reached is not None:
+                self._reached(points.COMMIT)
+            talk = self._store.start_commit(list(batch.values()))
+        except Exception:  # noqa: BLE001 - the thread meets it again
+            return False
+        if talk is None or not self._talks.follow(talk, partial(self._started, batch, began)):
+            return False
+        self._busy = True
+        return True
+
+    def _started(self, batch: dict[Run, CommitItem], began: float, talk: Talk[list[Verdict]]) -> None:
+        try:
+            verdicts = talk.outcome()
+            if self._reached is not None:
+                self._reached(points.COMMITTED)
+        except Exception:  # noqa: BLE001 - likewise
+            self._commit_on_thread(batch)
+            return
+        self._busy = False
+        self._written(batch, verdicts, self._clock.monotonic() - began)
+        self._flush()
 
     def _commit_on_thread(self, batch: dict[Run, CommitItem]) -> None:
         self._busy = True
@@ -194,9 +253,7 @@ class Journal:
     def _thread_done(self, job: _Commit) -> None:
         self._busy = False
         if job.error is None:
-            self._pause = RETRY_FIRST
-            self._learn(job.took, len(job.batch))
-            self._settle(job.batch, job.verdicts, job.took)
+            self._written(job.batch, job.verdicts, job.took)
         elif isinstance(job.error, StoreError) and not isinstance(job.error, (StoreCorrupt, StoreUnsafe)):
             kept = {run: item for run, item in job.batch.items() if not run.gone and run.host.owner.lease_ok()}
             for run in job.batch:
@@ -214,21 +271,54 @@ class Journal:
                 run.unwritable(job.error)
         self._flush()
 
-    def _verb_done(self, verb: _Verb) -> None:
+    def _verb_done(self, verb: Asked) -> None:
         self._busy = False
         self._answer(verb)
         self._flush()
 
-    def _answer(self, verb: _Verb) -> None:
+    def _answer(self, verb: Asked) -> None:
         if self._closed:
             verb.came_too_late()
         verb.answer()
 
+    def _written(self, batch: dict[Run, CommitItem], verdicts: list[Verdict], took: float) -> None:
+        """A batch is on disk: have its runs go on, with the store at work on what comes after it."""
+        self._pause = RETRY_FIRST
+        self._learn(took, len(batch))
+        self._settle_rest()
+        if not self._store.inline:
+            self._flush()
+        self._settle(batch, verdicts, took)
+
     def _settle(self, batch: dict[Run, CommitItem], verdicts: list[Verdict], took: float) -> None:
         if self.told is not None:
             self.told(batch, verdicts, took)
+        settling = [(run, item, verdict) for (run, item), verdict in zip(batch.items(), verdicts, strict=True)]
+        if self._are_in_step(settling) and self._computed > took:
+            self._unsettled = settling[len(settling) // 2 :]
+            del settling[len(settling) // 2 :]
+            self._loop.call_soon(self._settle_later, TURNS)
+        self._settle_all(settling)
+        self._settled_at = self._clock.monotonic()
+
+    def _are_in_step(self, settling: list[_Settling]) -> bool:
+        """Whether nearly all that executes has waited for this batch, and the store has nothing else to do."""
+        idle = not (self._store.inline or self._busy or self._pending)
+        return idle and len(settling) > FEW and 4 * len(settling) >= 3 * self.active
+
+    def _settle_later(self, turns: int) -> None:
+        if turns:
+            self._loop.call_soon(self._settle_later, turns - 1)
+        else:
+            self._settle_rest()
+
+    def _settle_rest(self) -> None:
+        settling, self._unsettled = self._unsettled, []
+        self._settle_all(settling)
+
+    def _settle_all(self, settling: list[_Settling]) -> None:
         interrupt: KeyboardInterrupt | None = None
-        for (run, item), verdict in zip(batch.items(), verdicts, strict=True):
+        for run, item, verdict in settling:
             if run.gone:
                 continue
             try:
@@ -285,69 +375,3 @@ class _Commit:
     def finished(self) -> None:
         """Tell the journal, on its loop."""
         self._then(self)
-
-
-class _Job:
-    """Something else to do on the journal's thread."""
-
-    __slots__ = ("_after", "_do")
-
-    def __init__(self, do: Callable[[], object], after: Callable[[], object]) -> None:
-        self._do = do
-        self._after = after
-
-    def run_here(self, _argument: object) -> None:
-        self._do()
-
-    def finished(self) -> None:
-        self._after()
-
-
-class _Verb:
-    """A verb of the store and who waits for what it gives."""
-
-    __slots__ = ("_error", "_result", "_then", "_verb", "background", "future")
-
-    def __init__(
-        self,
-        verb: Callable[[], Any],
-        future: asyncio.Future[Any],
-        *,
-        background: bool,
-        then: Callable[[Any], object] | None,
-    ) -> None:
-        self._verb = verb
-        self._then = then
-        self.future = future
-        self.background = background
-        self._result: Any = None
-        self._error: BaseException | None = None
-
-    def execute(self) -> None:
-        self._error = None
-        try:
-            self._result = self._verb()
-        except BaseException as error:  # noqa: BLE001 - raised to whoever waits
-            self._error = error
-
-    @property
-    def is_busy(self) -> bool:
-        return isinstance(self._error, StoreBusy)
-
-    def came_too_late(self) -> None:
-        """The store was closed, or about to be: if the verb met that, say so."""
-        if isinstance(self._error, StoreError):
-            self._error = EngineNotOpen("the engine was stopped meanwhile", advice="ask again once it is open")
-
-    def answer(self) -> None:
-        if self._then is not None and self._error is None:
-            try:
-                self._then(self._result)
-            except Exception as error:  # noqa: BLE001 - raised to whoever waits
-                self._error = error
-        if self.future.cancelled():
-            return
-        if self._error is not None:
-            self.future.set_exception(self._error)
-        else:
-            self.future.set_result(self._result)

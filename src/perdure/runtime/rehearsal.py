@@ -178,7 +178,7 @@ class _Stage:
         """Never called, as nothing is committed; nor are the others."""
         del run
 
-    run_suspended = run_stale = run_settled = run_sent = run_ended
+    run_suspended = run_stale = run_leaves = run_settled = run_sent = run_ended
 
     def learn(self, workflow: Workflow[Any, Any]) -> None:
         """No child is executed."""

@@ -507,7 +507,8 @@ class Run:
         self.item.successor = successor
         if successor is None and (told := children.tell_parent(self, state.status, self.leaving)):
             self.item.sends = [*self.item.sends, told]
-        self.host.journal.barrier(self)
+        if not self.host.journal.barrier(self):
+            self.host.owner.run_leaves(self)
 
     def committed(self, item: CommitItem) -> None:
         """The journal: these events are on disk."""

@@ -205,7 +205,7 @@ class _Reading:
             return
         self._busy = True
         number = self._asked
-        looking = self._journal.call(self._read, then=partial(self._tell, number) if self._at_once else None)
+        looking = self._journal.aside.call(self._read, then=partial(self._tell, number) if self._at_once else None)
         looking.add_done_callback(partial(self._ended, number))
 
     def close(self) -> None:

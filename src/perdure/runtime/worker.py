@@ -27,14 +27,16 @@ from perdure.runtime.host import Host
 from perdure.runtime.keeper import Keeper
 from perdure.runtime.kin import Kin
 from perdure.runtime.overdue import Overdue
+from perdure.runtime.reading_on import read_on
 from perdure.runtime.refusing import Refusing
 from perdure.runtime.reviving import revive
 from perdure.runtime.run import Run
 from perdure.runtime.scheduler import Scheduler
+from perdure.runtime.slots import Slots
 from perdure.runtime.threads import Threads
 from perdure.runtime.vigil import Vigil
 from perdure.store.coded import codecs_of
-from perdure.store.protocol import PAGE, Route
+from perdure.store.protocol import Route
 from perdure.telemetry import lines
 from perdure.telemetry.logs import say
 
@@ -110,7 +112,8 @@ class Worker:
             codecs=codecs_of(store),
         )
         self.key = 0
-        self.running: dict[int, Run] = {}
+        self._slots = Slots(limits.concurrency, self._loop.call_soon)
+        self.running = self._slots.running
         self._refusing = Refusing(
             store, journal, self.host, every=limits.heartbeat, holds=self._still_holds, done=self._refused
         )
@@ -219,8 +222,8 @@ class Worker:
 
     @property
     def free(self) -> int:
-        """Slots that are free."""
-        return self._limits.concurrency - len(self.running)
+        """Slots that are free, or about to be."""
+        return self._slots.free
 
     async def tick(self) -> int:
         """Make one pass and wait for what it claimed; returns how many runs that were."""
@@ -240,8 +243,8 @@ class Worker:
         """What ``run_claimed`` says of this worker."""
         return self._facts
 
-    def execute(self, claim: Claim) -> None:
-        """Begin (or go on with) a claimed run, on the loop's next turn."""
+    def execute(self, claim: Claim, *, at_once: bool = False) -> None:
+        """Begin (or go on with) a claimed run, soon; ``at_once``: although no slot is free."""
         row = claim.row
         if self._lost or self._retired or row.worker_key != self.key:
             return
@@ -253,31 +256,16 @@ class Worker:
         definition = self._definitions[row.workflow, row.version]
         run = cached or Run(self.host, claim, definition)
         run.stopping = self._stopping
-        self.running[row.run_key] = run
+        begin = run.begin if claim.complete else partial(read_on, run, self._store, self._journal)
+        self._slots.take(run, begin if cached is None else cached.advance, at_once=at_once)
         self._journal.active = len(self.running)
         self._idle.clear()
         if self.host.hooks is not None:
             self.host.hooks.claimed(run, claim)
         if cached is not None:
             cached.rejoin(claim)
-            self._loop.call_soon(cached.advance)
-        elif claim.complete:
-            self._loop.call_soon(run.begin)
-        else:
-            self._read_on(run)
         if row.inbox:
             run.deaf = self._vigil.read_inbox()
-
-    def _read_on(self, run: Run) -> None:
-        """Read the rest of a long log, page by page."""
-
-        def read() -> None:
-            events = run.events
-            while len(page := self._store.read_events(run.run_key, events[-1].seq, PAGE)) > 0:
-                events.extend(page)
-
-        future = self._journal.call(read, background=True)
-        future.add_done_callback(lambda done: run.unwritable(error) if (error := done.exception()) else run.loaded())
 
     # -- what becomes of runs (perdure.runtime.host.Owner)
 
@@ -324,8 +312,18 @@ class Worker:
         if run.wake_at is not None:
             self._claiming.due.set(run.wake_at)
 
+    def run_leaves(self, run: Run) -> None:
+        """A run's last event is being written."""
+        if not self._store.inline:  # else it is written before anything could be claimed
+            self._slots.leaves(run)
+            self._claiming.freed()
+
     def run_stale(self, run: Run) -> None:
         """A run must hear its news before it decides."""
+        surplus = self._slots.stays(run)
+        if surplus is not None:
+            surplus.drop(None)
+            self._release(surplus, None)
         run.deaf = self._vigil.read_inbox()
 
     def run_sent(self, _run: Run) -> None:
@@ -411,8 +409,7 @@ class Worker:
 
     def _free(self, run: Run) -> None:
         self.host.left(run)  # also if it has been claimed anew meanwhile, as another execution
-        if self.running.get(run.run_key) is run:
-            del self.running[run.run_key]
+        if self._slots.left(run):
             if run.fault is not None:
                 self._give_back(run, run.fault)
             self._journal.active = len(self.running)
@@ -498,6 +495,7 @@ class Worker:
         await self.scheduler.ended()
         if self.running:
             await self._leave()
+        self._slots.begin_all()
         for run in list(self.running.values()):
             self._loop.call_soon(run.advance)
         if await self._settled(drain):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perdure.model.records import Artifact, Claim, CommitItem, Created, Delivery, Event, Message, NewRun, Verdict
     from perdure.model.schedules import ScheduleChange, ScheduleRow
     from perdure.store.protocol import Joined, Store
+    from perdure.store.talk import Talk
 
 KEPT = 16
 """Large inputs of schedules that are remembered: as they are, and where they are stored."""
@@ -112,11 +113,7 @@ class CodedStore:
 
     def claim_runs(self, *args: Any, **options: Any) -> list[Claim]:
         """See ``Store.claim_runs``."""
-        claims = self.inner.claim_runs(*args, **options)
-        opened = self.codecs.opened
-        for claim in claims:
-            opened(claim.events)
-        return claims
+        return _opened(self.inner.claim_runs(*args, **options), self.codecs)
 
     def refuse_run(self, *args: Any) -> list[Event]:
         """See ``Store.refuse_run``."""
@@ -125,6 +122,11 @@ class CodedStore:
     def read_events(self, *args: Any, **options: Any) -> list[Event]:
         """See ``Store.read_events``."""
         return self.codecs.opened(self.inner.read_events(*args, **options))
+
+    def start_claims(self, *args: Any, **options: Any) -> Talk[list[Claim]] | None:
+        """See ``Store.start_claims``."""
+        talk = self.inner.start_claims(*args, **options)
+        return None if talk is None else _CodedClaims(talk, self.codecs)
 
     def get_artifact(self, digest: bytes) -> bytes | None:
         """See ``Store.get_artifact``: what is kept of codecs' making is given as it is stored."""
@@ -158,6 +160,24 @@ class CodedStore:
             if len(self._large) > KEPT:
                 self._large.popitem(last=False)
         return row._replace(codec=codec, payload=payload)
+
+
+class _CodedClaims:
+    """What is being claimed, through codecs."""
+
+    def __init__(self, talk: Talk[list[Claim]], codecs: Codecs) -> None:
+        self._talk, self._codecs = talk, codecs
+        self.go_on, self.abandon = talk.go_on, talk.abandon
+        self.fileno = talk.fileno
+
+    @property
+    def unsent(self) -> bool:
+        """See ``Talk``."""
+        return self._talk.unsent
+
+    def outcome(self) -> list[Claim]:
+        """See ``Talk``."""
+        return _opened(self._talk.outcome(), self._codecs)
 
 
 class CodedJoined:
@@ -215,6 +235,12 @@ def codecs_of(store: object) -> Codecs:
 def stored_by(store: Store) -> Store:
     """Return the store that is behind codecs, which gives what is stored."""
     return store.inner if isinstance(store, CodedStore) else store
+
+
+def _opened(claims: list[Claim], codecs: Codecs) -> list[Claim]:
+    for claim in claims:
+        codecs.opened(claim.events)
+    return claims
 
 
 def _coded_run(codecs: Codecs, run: NewRun) -> NewRun:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from perdure.model.places import place_of
+from perdure.store.route import Route
+from perdure.store.talk import Talking
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -47,16 +49,6 @@ Durability = Literal["disk", "process"]
 
 PAGE = 1000
 """Events (and rows) in one page."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """What a worker can execute: a workflow of one version, from one queue of one namespace."""
-
-    workflow: str
-    version: str = ""
-    queue: str = ""
-    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +130,7 @@ class Joined(Protocol):
         ...
 
 
-class Store(Protocol):
+class Store(Talking, Protocol):
     """A durable home of runs; see the module's text. Errors: ``perdure.errors.StoreError`` and its kinds."""
 
     url: str

@@ -164,6 +164,12 @@ class MortalStore:
 
         return self._write(lambda: "commit of " + ", ".join(_said(e) for item in items for e in item.events), commit)
 
+    def start_commit(self, _items: Sequence[CommitItem]) -> None:
+        """Nothing: whatever is written is counted."""
+
+    def start_claims(self, *_args: Any, **_options: Any) -> None:
+        """Likewise."""
+
     def claim_runs(self, *args: Any, **options: Any) -> list[Claim]:
         """Claim; it counts if it finds something. Before it, all is as it was after the last write."""
         self._look()

@@ -10,25 +10,33 @@ from perdure.model.records import FORMAT, Claim, Event, Kind, RunRow, Status
 from perdure.store.creating import PRIORITY_WEIGHT, URGENT
 from perdure.store.postgres import queues
 from perdure.store.postgres.arrays import bigints, byteas
-from perdure.store.postgres.log import set_aside, tail
+from perdure.store.postgres.log import setting_aside, the_tail
+from perdure.store.postgres.words import BEGIN, COMMIT, ROLLBACK, ask, tell
 from perdure.store.protocol import PAGE
 from perdure.store.queueing import choose, without
 from perdure.store.rows import run_row
-from perdure.store.tails import DAMAGED, check_epoch, follow, tail_of
+from perdure.store.tails import DAMAGED, Tail, check_epoch, follow, tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.queues import Gate
     from perdure.store.postgres.queues import Seen
-    from perdure.store.postgres.session import Session
+    from perdure.store.postgres.words import Words
     from perdure.store.queueing import Gated
 
 SUSPECT = 2
 """Crashes in a row from which on a run is claimed alone."""
 
+EASY = 2000
+"""Events of logs that are read without having somebody wait for them: more would keep the event loop from its work."""
+
 _Candidate = tuple[int, int, RunRow]
 """Rank, run key and row: sorts in the order of claiming."""
+
+
+class _TooMuch(Exception):
+    """There is more to read than is good for an event loop."""
 
 
 class Claiming:
@@ -51,73 +59,95 @@ class Claiming:
         self.tried: list[tuple[int, int]] = []
         """Run key and epoch of what was about to be claimed."""
 
-    def look(self, session: Session, now: int | None) -> bool:
+    def talk(self, now: int | None) -> Words[list[Claim] | None]:
+        """Look and claim without anybody who waits; None if there is too much to read for that."""
+        if not (yield from self.look(now)):
+            return []
+        yield BEGIN
+        try:
+            claims = yield from self.claim(most=EASY)
+        except _TooMuch:
+            _ = yield ROLLBACK
+            return None
+        _ = yield COMMIT
+        return claims
+
+    def look(self, now: int | None) -> Words[bool]:
         """Whether a claim would find anything; a hint, for which no lock is taken."""
         self._given = now
-        found = session.fetch("look_for_claims", self._routes, now, self._worker)[0]
+        found = (yield ask("look_for_claims", self._routes, now, self._worker))[0]
         self._now, ready, self._due, self._refused, self._suspects, self._open, limited = found
         self._ready, self._seen, self._free = ready, [], self._routes
         if limited and (ready or self._due or self._refused):
-            self._seen = queues.look(session, self._all, self._worker, self._now)
+            self._seen = yield from queues.look(self._all, self._worker, self._now)
         if not self._seen or self._only is not None:
             return bool(ready or self._due or self._refused)
         free = without(self._all, self._seen)
         self._free = bigints(free)
         self._ready = self._due = self._refused = self._suspects = False
         if free:
-            found = session.fetch("look_for_claims", self._free, self._now, self._worker)[0]
+            found = (yield ask("look_for_claims", self._free, self._now, self._worker))[0]
             _, self._ready, self._due, self._refused, self._suspects, _, _ = found
         others = self._ready or self._due or self._refused
         return others or any(one.any_claimable for one in self._seen)
 
-    def claim(self, session: Session) -> list[Claim]:
-        """Take up to ``limit`` due runs, inside the caller's transaction."""
+    def claim(self, *, most: int | None = None) -> Words[list[Claim]]:
+        """Take up to ``limit`` due runs, inside a transaction.
+
+        Args:
+            most: so many events may be read.
+
+        Raises:
+            _TooMuch: there are more; nothing was written.
+        """
         if self.tried:
-            found = find_claims(session, self._worker, self.tried)
+            found = yield from find_claims(self._worker, self.tried)
             if found:
                 return found
         gated: list[Gated] = []
-        if self._seen:
-            gated, self._now = queues.locked_gates(session, self._seen, self._worker, self._given)
+        # What no claim would find anything in is neither locked nor counted.
+        seen = [one for one in self._seen if self._only is not None or one.any_claimable]
+        if seen:
+            gated, self._now = yield from queues.locked_gates(seen, self._worker, self._given)
         through: list[tuple[Gate, list[Ready]]] = []
         if self._only is not None:
-            chosen, through = self._candidate(session, self._only, gated)
+            chosen, through = yield from self._candidate(self._only, gated)
         elif gated:
-            chosen, through = self._gated_candidates(session, gated)
+            chosen, through = yield from self._gated_candidates(gated)
         else:
-            chosen = self._candidates(session)[: self._limit]
-        histories = _histories(session, [key for _, key, _ in chosen])
+            chosen = (yield from self._candidates())[: self._limit]
+        if most is not None and sum(row.seq for _, _, row in chosen) > most:
+            raise _TooMuch
+        histories = yield from _histories([key for _, key, _ in chosen])
         claims: list[Claim] = []
         for _, key, row in chosen:
             try:
-                claims.append(self._seal(session, row, histories[key]))
+                claims.append((yield from self._seal(row, histories[key])))
             except DAMAGED as error:
-                set_aside(session, key, error)
-        self._write(session, [claim.row for claim in claims])
+                yield setting_aside(key, error)
+        yield from self._write([claim.row for claim in claims])
         taken = {claim.row.run_key for claim in claims}
         for gate, claimed in through:
-            queues.note_claimed(session, gate, [one for one in claimed if one.run_key in taken], self._now)
+            yield from queues.note_claimed(gate, [one for one in claimed if one.run_key in taken], self._now)
         return claims
 
-    def _candidates(self, session: Session) -> list[_Candidate]:
+    def _candidates(self) -> Words[list[_Candidate]]:
         """What is claimable of routes to queues without limits, and a suspect."""
         if self._due:
-            session.change("promote_due", self._free, self._now, self._limit, PRIORITY_WEIGHT)
-        found = session.fetch("claim_ready", self._free, self._limit, FORMAT, self._worker)
+            yield tell("promote_due", self._free, self._now, self._limit, PRIORITY_WEIGHT)
+        found = yield ask("claim_ready", self._free, self._limit, FORMAT, self._worker)
         listed = bigints(self._open)
         if self._refused:
-            found += session.fetch("claim_refused", self._free, self._limit, FORMAT, self._worker, listed)
+            found += yield ask("claim_refused", self._free, self._limit, FORMAT, self._worker, listed)
         if self._suspects:
-            found += session.fetch("claim_suspect", self._free, FORMAT, self._worker, listed)
+            found += yield ask("claim_suspect", self._free, FORMAT, self._worker, listed)
         return sorted(map(_candidate, found))
 
-    def _gated_candidates(
-        self, session: Session, gated: list[Gated]
-    ) -> tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]:
+    def _gated_candidates(self, gated: list[Gated]) -> Words[tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]]:
         """The same where queues have limits; and of each of those what is to be claimed of it."""
         ungated: list[Ready] = []
         if self._ready or self._due or self._refused or self._suspects:
-            ungated = [Ready(rank, key, None, False, row) for rank, key, row in self._candidates(session)]
+            ungated = [Ready(rank, key, None, False, row) for rank, key, row in (yield from self._candidates())]
         through: list[tuple[Gate, list[Ready]]] = []
         has_suspect = any(row.found.crashes >= SUSPECT for row in ungated)
         seen = {one.gate.row.queue_key: one for one in self._seen}
@@ -126,10 +156,10 @@ class Claiming:
             if one.gate.room > 0:
                 routes, was = bigints(one.routes), seen[one.gate.row.queue_key]
                 if was.any_due:
-                    session.change("promote_due", routes, self._now, self._limit, PRIORITY_WEIGHT)
-                found = queues.candidates(session, one, self._worker, self._open, self._limit)
+                    yield tell("promote_due", routes, self._now, self._limit, PRIORITY_WEIGHT)
+                found = yield from queues.candidates(one, self._worker, self._open, self._limit)
                 if was.any_suspect and not has_suspect:
-                    suspects = session.fetch("claim_suspect", routes, FORMAT, self._worker, bigints(self._open))
+                    suspects = yield ask("claim_suspect", routes, FORMAT, self._worker, bigints(self._open))
                     found += map(queues.candidate, suspects)
                     has_suspect = bool(suspects)
             through.append((one.gate, found))
@@ -137,13 +167,13 @@ class Claiming:
         return [(one.rank, one.run_key, one.found) for one in chosen], claimed
 
     def _candidate(
-        self, session: Session, run_key: int, gated: list[Gated]
-    ) -> tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]:
+        self, run_key: int, gated: list[Gated]
+    ) -> Words[tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]]:
         """One run, if it may be claimed; one that is to be cancelled needs no slot of its queue."""
         if self._due:
-            session.change("promote_one", run_key, self._now, PRIORITY_WEIGHT)
+            yield tell("promote_one", run_key, self._now, PRIORITY_WEIGHT)
         listed = bigints(self._open)
-        found = session.fetch("claim_one", run_key, self._routes, FORMAT, self._worker, listed)
+        found = yield ask("claim_one", run_key, self._routes, FORMAT, self._worker, listed)
         if not found:
             return [], []
         chosen = _candidate(found[0])
@@ -153,14 +183,15 @@ class Claiming:
             return [chosen], []
         return ([chosen], [(gate, [one])]) if gate.admits(one) else ([], [])
 
-    def _seal(self, session: Session, row: RunRow, log: list[Event]) -> Claim:
+    def _seal(self, row: RunRow, log: list[Event]) -> Words[Claim]:
         """What becomes of a run's row and log."""
         key, epoch = row.run_key, row.epoch + 1
         # A page less the event that the claim appends.
         complete = len(log) < PAGE
-        _check_mark(session, row, log)
+        if (yield from _mark(row, log)) != row.hash:
+            raise IntegrityError(f"event {row.seq} is not the one that the run's row names", run_key=key, seq=row.seq)
         check_epoch(key, row.epoch, log, complete=complete)
-        last = tail_of(log[-1]) if complete else tail(session, key)
+        last = tail_of(log[-1]) if complete else (yield from _tail(key))
         event = follow(last, self._now, epoch, Kind.RUN_CLAIMED, self._facts)
         if complete:
             log.append(event)
@@ -171,27 +202,29 @@ class Claiming:
         self._ats[key] = event.at
         return Claim(claimed, log, complete)
 
-    def _write(self, session: Session, rows: list[RunRow]) -> None:
+    def _write(self, rows: list[RunRow]) -> Words[None]:
         self.tried = [(row.run_key, row.epoch) for row in rows]
         if rows:
-            session.change(
-                "claim_runs",
-                bigints([row.run_key for row in rows]),
-                bigints([row.seq for row in rows]),
-                bigints([self._ats[row.run_key] for row in rows]),
-                bigints([row.epoch for row in rows]),
-                byteas([row.hash for row in rows]),
-                self._worker,
-                self._facts,
-            )
+            yield tell("claim_runs", *self._columns(rows))
+
+    def _columns(self, rows: list[RunRow]) -> tuple[object, ...]:
+        return (
+            bigints([row.run_key for row in rows]),
+            bigints([row.seq for row in rows]),
+            bigints([self._ats[row.run_key] for row in rows]),
+            bigints([row.epoch for row in rows]),
+            byteas([row.hash for row in rows]),
+            self._worker,
+            self._facts,
+        )
 
 
-def find_claims(session: Session, worker_key: int, tried: Sequence[tuple[int, int]]) -> list[Claim]:
+def find_claims(worker_key: int, tried: Sequence[tuple[int, int]]) -> Words[list[Claim]]:
     """Return what a worker has claimed of what it tried to, where the answer was lost."""
     wanted = set(tried)
-    held = map(run_row, session.fetch("held_rows", worker_key))
+    held = map(run_row, (yield ask("held_rows", worker_key)))
     rows = [row for row in held if (row.run_key, row.epoch) in wanted]
-    histories = _histories(session, [row.run_key for row in rows])
+    histories = yield from _histories([row.run_key for row in rows])
     claims: list[Claim] = []
     for row in rows:
         log = histories[row.run_key]
@@ -210,23 +243,25 @@ def _candidate(row: tuple[object, ...]) -> _Candidate:
     return rank, found.run_key, found
 
 
-def _check_mark(session: Session, row: RunRow, log: list[Event]) -> None:
-    """Compare a log with what the run's row says of it."""
+def _mark(row: RunRow, log: list[Event]) -> Words[bytes | None]:
+    """The hash of the event in the log that the run's row names."""
     seq = row.seq
     if 0 < seq <= len(log):
-        found: bytes | None = log[seq - 1].hash
-    else:
-        marks = session.fetch("read_marks", row.run_key, seq, seq)
-        found = marks[0][2] if marks else None
-    if found != row.hash:
-        raise IntegrityError(f"event {seq} is not the one that the run's row names", run_key=row.run_key, seq=seq)
+        return log[seq - 1].hash
+    marks = yield ask("read_marks", row.run_key, seq, seq)
+    return marks[0][2] if marks else None
 
 
-def _histories(session: Session, run_keys: list[int]) -> dict[int, list[Event]]:
+def _tail(run_key: int) -> Words[Tail]:
+    found = yield ask("last_events", bigints([run_key]))
+    return the_tail({row[0]: Tail(*row) for row in found}, run_key)
+
+
+def _histories(run_keys: list[int]) -> Words[dict[int, list[Event]]]:
     """The first page of each log."""
     logs: dict[int, list[Event]] = {key: [] for key in run_keys}
     if run_keys:
-        for event in map(Event._make, session.fetch("read_logs", bigints(run_keys), PAGE)):
+        for event in map(Event._make, (yield ask("read_logs", bigints(run_keys), PAGE))):
             logs[event[0]].append(event)
         for log in logs.values():
             log.sort(key=lambda event: event.seq)

@@ -17,6 +17,7 @@ from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, tex
 from perdure.store.postgres.faults import REFUSED, Refused
 from perdure.store.postgres.log import append_all, columns
 from perdure.store.postgres.runs import keep
+from perdure.store.postgres.words import ask
 from perdure.store.texts import storable
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from perdure.store.postgres.connection import Writer
     from perdure.store.postgres.outreach import Outreach
     from perdure.store.postgres.session import Session
+    from perdure.store.postgres.words import Words
     from perdure.store.rows import Row
 
 
@@ -53,8 +55,7 @@ def commit(writer: Writer, outreach: Outreach, items: Sequence[CommitItem]) -> l
     """Write a batch: together if it can be, else each item alone."""
     if not items:
         return []
-    plain = len({item.run_key for item in items}) == len(items) and all(map(_is_plain, items))
-    passed = _write_plain(writer, items) if plain else set()
+    passed = _write_plain(writer, items) if _are_plain(items) else set()
     rest = [item for item in items if item.run_key not in passed]
     if not rest:
         return [APPLIED] * len(items)
@@ -63,6 +64,35 @@ def commit(writer: Writer, outreach: Outreach, items: Sequence[CommitItem]) -> l
         beyond.prepare(rest)
     judged = iter(writer.write(lambda session: _write(session, rest, beyond)))
     return [APPLIED if item.run_key in passed else next(judged) for item in items]
+
+
+def words(items: Sequence[CommitItem]) -> Words[list[Verdict] | None] | None:
+    """What to say to write a batch together, if it can be; else None."""
+    if not items or not _are_plain(items):
+        return None
+    if _is_lone_event(items):
+        return _say_event(items[0].events[0])
+    return _say_items(items)
+
+
+def _say_event(event: Event) -> Words[list[Verdict] | None]:
+    written = yield ask("append_event", *event)
+    return [APPLIED] if written else None
+
+
+def _say_items(items: Sequence[CommitItem]) -> Words[list[Verdict] | None]:
+    query, values = _statement(items)
+    written = yield ask(query, *values)
+    return [APPLIED] * len(items) if len(written) == len(items) else None
+
+
+def _is_lone_event(items: Sequence[CommitItem]) -> bool:
+    item = items[0]
+    return len(items) == 1 and len(item.events) == 1 and item.state is None and item.inbox_seen is None
+
+
+def _are_plain(items: Sequence[CommitItem]) -> bool:
+    return len({item.run_key for item in items}) == len(items) and all(map(_is_plain, items))
 
 
 def _is_plain(item: CommitItem) -> bool:
@@ -80,7 +110,7 @@ def _is_plain(item: CommitItem) -> bool:
 def _write_plain(writer: Writer, items: Sequence[CommitItem]) -> set[int]:
     """Write plain items in one statement; the keys of the runs whose items passed. If one is refused, none are."""
     try:
-        if len(items) == 1 and len(items[0].events) == 1 and items[0].state is None and items[0].inbox_seen is None:
+        if _is_lone_event(items):
             event = items[0].events[0]
             appended = writer.write_at_once(lambda session: session.change("append_event", *event))
             return {event[0]} if appended else set()

@@ -13,7 +13,7 @@ import time
 import weakref
 from contextlib import suppress
 from os import getpid
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 
@@ -22,11 +22,13 @@ from perdure.errors import StoreBusy, StoreError, StoreUnreachable, StoreUnsafe
 from perdure.store.hasty import Hasty
 from perdure.store.postgres.faults import AGAIN, READ_ONLY, is_lost, translate
 from perdure.store.postgres.session import Session
+from perdure.store.postgres.talks import ServerTalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.store.postgres.connect import Connector
+    from perdure.store.postgres.words import Words
 
 T = TypeVar("T")
 
@@ -88,8 +90,12 @@ class Link:
         if getpid() != self._pid:
             return
         self._closed = True
+        self._hush()
         with self._mutex:
             self._drop()
+
+    def _hush(self) -> None:
+        """End what is being said, if it would keep others waiting."""
 
     def read(self, work: Callable[[Session], T]) -> T:
         """Do what is no transaction: every statement sees what was committed before it began."""
@@ -193,6 +199,43 @@ class Writer(Link, Hasty):
         Link.__init__(self, connector, connection)
         self._begin = f"begin_pooled_{connector.durability}" if connector.pooled else "begin"
         self._pooled = connector.pooled
+        self._talk: ServerTalk[Any] | None = None
+
+    def talk(
+        self, words: Words[T | None], *, done: Callable[[], object], lost: Callable[[], object] | None = None
+    ) -> ServerTalk[T] | None:
+        """Begin to talk, with the connection to itself until that is over; None where somebody has to wait.
+
+        Args:
+            words: what is said: one statement, or a transaction.
+            done: told once it is done.
+            lost: told if it is not known what the server has made of it.
+        """
+        if self._pooled or getpid() != self._pid or not self._mutex.acquire(blocking=False):
+            return None
+        session = self._session
+        if session is None or self._era != self._connector.era:
+            self._mutex.release()
+            return None
+        self._talk = talk = ServerTalk(self, session, words, done=done, lost=lost)
+        return talk if talk.begin() else None
+
+    def note(self, error: psycopg.Error) -> None:
+        """Hear what went wrong in a talk: a connection that is not to be used again is given up."""
+        self._fault(error)
+
+    def talked(self, talk: ServerTalk[Any], *, is_clean: bool) -> None:
+        """A talk is over; what it has left open is undone with its connection."""
+        if self._talk is talk:
+            self._talk = None
+            if not is_clean:
+                self._drop()
+            self._mutex.release()
+
+    def _hush(self) -> None:
+        talk = self._talk
+        if talk is not None:
+            talk.abandon()
 
     def refuse_hasty(self) -> None:
         """Turn away who may not wait: there is a network in between, and no telling how long it takes.

@@ -9,6 +9,7 @@ from perdure.model.records import InboxKind, Message, Status
 from perdure.store.creating import PRIORITY_WEIGHT, URGENT
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
 from perdure.store.postgres.inbox import hear, post
+from perdure.store.postgres.words import tell
 from perdure.store.tails import ENDING, Tail, follow, missing
 from perdure.store.texts import storable
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from perdure.model.records import Event, Kind
     from perdure.store.postgres.arrays import Column
     from perdure.store.postgres.session import Session
+    from perdure.store.postgres.words import Ask
 
 
 def columns(events: Sequence[Event]) -> tuple[Column, ...]:
@@ -74,8 +76,13 @@ def append(session: Session, last: Tail, now: int, epoch: int, kind: Kind, paylo
 
 def set_aside(session: Session, run_key: int, error: Exception) -> None:
     """Block a run whose row or log is damaged, so that it hinders no other."""
-    reason = f"integrity: its row or log in the database is damaged: {error}"
-    session.change("set_aside", run_key, storable(reason))
+    said = setting_aside(run_key, error)
+    session.change(said.query, *said.values)
+
+
+def setting_aside(run_key: int, error: Exception) -> Ask:
+    """What to say for that."""
+    return tell("set_aside", run_key, storable(f"integrity: its row or log in the database is damaged: {error}"))
 
 
 def end_unheld(

@@ -10,6 +10,7 @@ from perdure.model.queues import Gate, Held, QueueRow, QueueUsage, Ready, next_t
 from perdure.model.records import FORMAT
 from perdure.store.postgres.arrays import bigints, texts
 from perdure.store.postgres.deeds import record_deed
+from perdure.store.postgres.words import ask, tell
 from perdure.store.queueing import COLUMNS, COUNTED, Gated, definition, held_by_queue, queue_row
 from perdure.store.rows import run_row
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from perdure.model.deeds import Deed
     from perdure.store.postgres.session import Session
+    from perdure.store.postgres.words import Ask, Words
     from perdure.store.rows import Row
 
 
@@ -47,17 +49,17 @@ class Seen(NamedTuple):
         return makes_up or self.any_due or self.any_suspect or self.any_begun or (self.any_ready and gate.fresh > 0)
 
 
-def look(session: Session, routes: Sequence[int], worker_key: int, now: int) -> list[Seen]:
+def look(routes: Sequence[int], worker_key: int, now: int) -> Words[list[Seen]]:
     """What the queues of these routes that have limits may let a worker claim now."""
     seen: list[Seen] = []
-    for row in session.fetch("look_at_queues", bigints(routes), worker_key, now):
+    for row in (yield ask("look_at_queues", bigints(routes), worker_key, now)):
         of_queue, runs, mine, begun, *rest = row[COLUMNS:]
         held = [Held(worker_key, None, mine), Held(-1, None, runs - mine)]
         seen.append(Seen(Gate(queue_row(row), worker_key, held, begun), tuple(of_queue), *rest))
     return seen
 
 
-def locked_gates(session: Session, seen: Sequence[Seen], worker_key: int, given: int | None) -> tuple[list[Gated], int]:
+def locked_gates(seen: Sequence[Seen], worker_key: int, given: int | None) -> Words[tuple[list[Gated], int]]:
     """What queues let a worker claim: until the transaction ends nobody else claims from them. And the instant.
 
     Unless that is given, it is read once they are locked: what is noted later is never earlier.
@@ -65,46 +67,45 @@ def locked_gates(session: Session, seen: Sequence[Seen], worker_key: int, given:
     keys = bigints([one.gate.row.queue_key for one in seen])
     of_queue = {one.gate.row.queue_key: one.routes for one in seen}
     # Counted by a later statement, which sees what others have claimed before they let the lock go.
-    locked = [queue_row(row) for row in session.fetch("lock_queues", keys)]
-    now: int = session.fetch_value("clock") if given is None else given
-    held = held_by_queue(session.fetch("held_of_queues", keys))
-    gated = [
-        Gated(Gate(row, worker_key, held.get(row.queue_key, ()), _begun(session, row, now)), of_queue[row.queue_key])
-        for row in locked
-    ]
+    locked = [*map(queue_row, (yield ask("lock_queues", keys)))]
+    now: int = (yield ask("clock"))[0][0] if given is None else given
+    held = held_by_queue((yield ask("held_of_queues", keys)))
+    gated: list[Gated] = []
+    for row in locked:
+        begun = yield from _begun(row, now)
+        gated.append(Gated(Gate(row, worker_key, held.get(row.queue_key, ()), begun), of_queue[row.queue_key]))
     return gated, now
 
 
-def _begun(session: Session, row: QueueRow, now: int) -> int:
+def _begun(row: QueueRow, now: int) -> Words[int]:
     if row.limits.starts is None or row.limits.period is None:
         return 0
-    begun: int = session.fetch_value("count_starts", row.queue_key, now - row.limits.period)
+    begun: int = (yield ask("count_starts", row.queue_key, now - row.limits.period))[0][0]
     return begun
 
 
-def candidates(session: Session, gated: Gated, worker_key: int, refusals: Sequence[int], limit: int) -> list[Ready]:
+def candidates(gated: Gated, worker_key: int, refusals: Sequence[int], limit: int) -> Words[list[Ready]]:
     """Lock what is claimable of a queue, as much of it as could be let through; suspects are not among it."""
     gate, room, routes = gated.gate, min(gated.gate.room, limit), bigints(gated.routes)
-    found: list[Row] = []
 
-    def look(query: str, many: int, *more: Any) -> None:
-        found.extend(session.fetch(query, routes, many, FORMAT, worker_key, *more))
+    def look(query: str, many: int, *more: Any) -> Ask:
+        return ask(query, routes, many, FORMAT, worker_key, *more)
 
     if gate.row.limits.per_partition is not None:
         many, full = min(gate.row.limits.per_partition, room), texts(gate.full)
         wanted = room + len(gate.full)
-        look("gated_parts", many, gate.row.turn, wanted, full)
+        found = yield look("gated_parts", many, gate.row.turn, wanted, full)
         if gate.row.turn and len({row[17] for row in found}) < wanted:
-            look("gated_parts", many, "", wanted, full)
-        look("gated_whole", room)
+            found += yield look("gated_parts", many, "", wanted, full)
+        found += yield look("gated_whole", room)
     elif gate.fresh >= room:
-        look("gated_ready", room)
+        found = yield look("gated_ready", room)
     else:
-        look("gated_new", gate.fresh)
+        found = yield look("gated_new", gate.fresh)
     if gate.fresh < room:
-        look("gated_begun", room + len(gate.full))
+        found += yield look("gated_begun", room + len(gate.full))
     if refusals:
-        look("claim_refused", room, bigints(refusals))
+        found += yield look("claim_refused", room, bigints(refusals))
     return [candidate(row) for row in found]
 
 
@@ -114,17 +115,17 @@ def candidate(row: Row) -> Ready:
     return Ready(row[26], found.run_key, found.partition, bool(row[27]), found)
 
 
-def note_claimed(session: Session, gate: Gate, claimed: Sequence[Ready], now: int) -> None:
+def note_claimed(gate: Gate, claimed: Sequence[Ready], now: int) -> Words[None]:
     """Count what has been claimed of a queue."""
     row = gate.row
     if (turn := next_turn(row, claimed)) != row.turn:
-        session.change("turn_queue", row.queue_key, turn)
+        yield tell("turn_queue", row.queue_key, turn)
     if row.limits.starts is not None and row.limits.period is not None:
         begun = [one.run_key for one in claimed if one.is_new]
         if begun:
-            session.change("note_starts", row.queue_key, now, bigints(begun))
-        session.change("forget_starts", row.queue_key, now - row.limits.period)
-        session.change("set_back_starts", row.queue_key, now)
+            yield tell("note_starts", row.queue_key, now, bigints(begun))
+        yield tell("forget_starts", row.queue_key, now - row.limits.period)
+        yield tell("set_back_starts", row.queue_key, now)
 
 
 def rate_opens_at(session: Session, row: QueueRow, now: int) -> int | None:
@@ -165,5 +166,5 @@ def list_queues(session: Session, namespace: str, now: int) -> list[QueueUsage]:
     found: list[QueueUsage] = []
     for row in map(queue_row, session.fetch("list_queues", namespace)):
         held, waiting = session.fetch("queue_counts", namespace, row.name, COUNTED)[0]
-        found.append(QueueUsage(row, held, waiting, _begun(session, row, now), rate_opens_at(session, row, now)))
+        found.append(QueueUsage(row, held, waiting, session.hear(_begun(row, now)), rate_opens_at(session, row, now)))
     return found

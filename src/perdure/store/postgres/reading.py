@@ -30,7 +30,7 @@ def outlook(session: Session, routes: Sequence[int], worker_key: int, now: int) 
         found: int | None = session.fetch_value("next_due", bigints([r for r in routes if r not in full]))
         return found
 
-    seen = queues.look(session, routes, worker_key, now)
+    seen = session.hear(queues.look(routes, worker_key, now))
     return queueing.outlook(seen, due, lambda row: queues.rate_opens_at(session, row, now))
 
 

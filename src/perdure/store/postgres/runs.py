@@ -34,7 +34,10 @@ class Creation:
         self._claim_for, self._facts, self._now = claim_for, facts, now
         # Their keys are the database's to give, so the events get them later; no hash covers them.
         firsts = {run.uid: creating.created(run, 0) for run in runs}
-        self._logs = {uid: (first, creating.claimed(first, facts, now)) for uid, first in firsts.items()}
+        self._logs = {
+            uid: (first, first if claim_for is None else creating.claimed(first, facts, now))
+            for uid, first in firsts.items()
+        }
         self._new = {run.uid: run for run in runs}
         self._routes = numbers = {run.uid: route for run, route in zip(runs, routes, strict=True)}
         new = list(self._new.values())

@@ -7,7 +7,7 @@ take it back for every packet, and each time a busy event loop may keep them wai
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.adapt import Transformer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGresult
 
+    from perdure.store.postgres.words import Ask, Words
     from perdure.store.rows import Row
 
 T = TypeVar("T")
@@ -28,6 +29,16 @@ T = TypeVar("T")
 _BIGINT, _TEXT, _BYTEA, _UNKNOWN = 20, 25, 17, 0
 _int8 = Struct(">q").pack
 _FINE: Final = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY})
+
+
+class Encoded(NamedTuple):
+    """A query with its values as the protocol has them."""
+
+    key: tuple[str, tuple[int, ...]]
+    """The query's name, and the types of its values."""
+    name: bytes | None
+    """What it is prepared as in the session, if it is."""
+    data: list[bytes | None]
 
 
 class Session:
@@ -39,20 +50,18 @@ class Session:
         prepares: whether the session is ours to keep, so that what is prepared in it stays.
     """
 
-    __slots__ = ("_prepared", "_prepares", "_texts", "connection")
+    __slots__ = ("_prepared", "_prepares", "_preparing", "_texts", "connection")
 
     def __init__(self, connection: psycopg.Connection, texts: dict[str, bytes], *, prepares: bool) -> None:
         self.connection = connection
         self._texts = texts
         self._prepares = prepares
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._preparing: tuple[tuple[str, tuple[int, ...]], bytes] | None = None
 
     def fetch(self, query: str, *values: Any) -> list[Row]:
         """All rows of a query."""
-        result = self._execute(query, values)
-        transformer = Transformer(self.connection)
-        transformer.set_pgresult(result)
-        return transformer.load_rows(0, result.ntuples, tuple)
+        return self.rows(self._execute(query, values))
 
     def fetch_value(self, query: str, *values: Any) -> Any:
         """The one value of a query that always has one."""
@@ -62,6 +71,16 @@ class Session:
         """Execute a query for its effect; how many rows it concerned."""
         return self._execute(query, values).command_tuples or 0
 
+    def hear(self, words: Words[T]) -> T:
+        """Say what there is to say, and wait for each answer; returns what comes of it."""
+        try:
+            said = next(words)
+            while True:
+                said = words.send(self.fetch(said.query, *said.values))
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
     def control(self, query: str) -> None:
         """Begin or end something."""
         self.script(self._texts[query])
@@ -69,6 +88,50 @@ class Session:
     def script(self, text: bytes) -> None:
         """Execute a text of several statements."""
         self._check(self.connection.pgconn.exec_(text))
+
+    # -- asked without waiting, through a talk
+
+    def encoded(self, ask: Ask) -> Encoded:
+        """A query as it is sent; without a name it is to be prepared first."""
+        kinds, data = _encoded(ask.values)
+        key = ask.query, tuple(kinds)
+        return Encoded(key, self._prepared.get(key), data)
+
+    def prepare(self, asked: Encoded) -> None:
+        """Have a query prepared; ``prepared`` is to be called with the answer."""
+        query, kinds = asked.key
+        self._preparing = asked.key, self._new_name(query)
+        self.connection.pgconn.send_prepare(self._preparing[1], self._texts[query], kinds)
+
+    def prepared(self, result: PGresult) -> None:
+        """Take in the answer to ``prepare``.
+
+        Raises:
+            psycopg.Error: it was not.
+        """
+        self._check(result)
+        assert self._preparing is not None
+        (key, name), self._preparing = self._preparing, None
+        self._prepared[key] = name
+
+    def say(self, asked: Encoded) -> None:
+        """Ask a query that is prepared."""
+        assert asked.name is not None
+        formats = [Format.BINARY] * len(asked.data)
+        self.connection.pgconn.send_query_prepared(asked.name, asked.data, formats, Format.BINARY)
+
+    def rows(self, result: PGresult) -> list[Row]:
+        """All rows of an answer.
+
+        Raises:
+            psycopg.Error: it is none.
+        """
+        self._check(result)
+        if not result.ntuples:
+            return []
+        transformer = Transformer(self.connection)
+        transformer.set_pgresult(result)
+        return transformer.load_rows(0, result.ntuples, tuple)
 
     def alone(self, work: Callable[[], T]) -> T:
         """Do something inside a transaction so that it can fail alone."""
@@ -90,11 +153,14 @@ class Session:
         key = query, tuple(kinds)
         name = self._prepared.get(key)
         if name is None:
-            name = b"%s_%d" % (query.encode(), len(self._prepared))
+            name = self._new_name(query)
             self._check(pgconn.prepare(name, self._texts[query], kinds))
             self._prepared[key] = name
         # Nulls are taken here as well, though the annotation does not say so.
         return self._check(pgconn.exec_prepared(name, data, formats, Format.BINARY))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    def _new_name(self, query: str) -> bytes:
+        return b"%s_%d" % (query.encode(), len(self._prepared))
 
     def _check(self, result: PGresult) -> PGresult:
         if result.status in _FINE:

@@ -74,7 +74,9 @@ if TYPE_CHECKING:
     )
     from perdure.model.schedules import Occurrence, ScheduleChange, ScheduleRow
     from perdure.model.standing import Sign, Standing
+    from perdure.store.postgres.routes import Names
     from perdure.store.protocol import Durability, Filter, Reclaimed, Route
+    from perdure.store.talk import Talk
 
 
 class PostgresStore:
@@ -102,7 +104,7 @@ class PostgresStore:
         connector = Connector(address, durability)
         first = connector.open()
         self._writer = Writer(connector, first)
-        self._keeper = Writer(connector)
+        self._keeper, self._claimer, self._committer = Writer(connector), Writer(connector), Writer(connector)
         self._reader, self._measuring = Reader(connector), Reader(connector)
         self._hints = Hints(connector)
         self._server_clock = ServerClock()
@@ -152,6 +154,8 @@ class PostgresStore:
         self._measuring.close()
         self._reader.close()
         self._keeper.close()
+        self._claimer.close()
+        self._committer.close()
         self._writer.close()
 
     def now(self) -> int:
@@ -254,20 +258,34 @@ class PostgresStore:
             return []
         doubts = self._doubts.get(worker_key)
         if doubts:
-            found = self._reader.read(lambda session: find_claims(session, worker_key, doubts))
+            found = self._reader.read(lambda session: session.hear(find_claims(worker_key, doubts)))
             del self._doubts[worker_key]
             if found:
                 return found
         batch = Claiming(worker_key, self._numbers(routes), limit, facts=facts, only=only)
-        if not self._reader.read(lambda session: batch.look(session, self._instant(now))):
+        if not self._reader.read(lambda session: session.hear(batch.look(self._instant(now)))):
             return []
         batch.tried.clear()
         try:
-            return self._writer.write(batch.claim)
+            return self._claimer.write(lambda session: session.hear(batch.claim()))
         except BaseException:
-            if batch.tried:
-                self._doubts[worker_key] = batch.tried
+            self._doubt(worker_key, batch)
             raise
+
+    def start_claims(
+        self, worker_key: int, routes: Sequence[Route], limit: int, *, facts: bytes = b"", now: int | None = None
+    ) -> Talk[list[Claim]] | None:
+        """Begin to claim without waiting, as long as there is not much to read."""
+        numbers = self._routes.known(map(_names, routes))
+        if limit < 1 or not numbers or self._doubts.get(worker_key):
+            return None
+        batch = Claiming(worker_key, numbers, limit, facts=facts, only=None)
+        words = batch.talk(self._instant(now))
+        return self._claimer.talk(words, done=lambda: None, lost=lambda: self._doubt(worker_key, batch))
+
+    def _doubt(self, worker_key: int, batch: Claiming) -> None:
+        if batch.tried:
+            self._doubts[worker_key] = batch.tried
 
     def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
         """Append events, keep artifacts, take inbox rows, change states, reach out: each item whole or not at all.
@@ -276,9 +294,17 @@ class PostgresStore:
         """
         if not wait:
             raise StoreBusy("the database may take its time", store=self.url, advice="let a thread wait for it")
-        verdicts = commit.commit(self._writer, self._outreach, items)
-        self._hints.mark(soon=any(item.state is not None or reaches_out(item) for item in items))
+        verdicts = commit.commit(self._committer, self._outreach, items)
+        self._committed(items)
         return verdicts
+
+    def start_commit(self, items: Sequence[CommitItem]) -> Talk[list[Verdict]] | None:
+        """Begin to commit without waiting: a batch whose items are plain, and as long as none of them is refused."""
+        words = commit.words(items)
+        return None if words is None else self._committer.talk(words, done=lambda: self._committed(items))
+
+    def _committed(self, items: Sequence[CommitItem]) -> None:
+        self._hints.mark(soon=any(item.state is not None or reaches_out(item) for item in items))
 
     def release(self, worker_key: int, run_keys: Sequence[int]) -> int:
         """Give settled runs back, claimable at once and still running; returns how many were still held."""
@@ -550,4 +576,8 @@ class PostgresStore:
         )
 
     def _numbers(self, routes: Sequence[Route]) -> list[int]:
-        return self._routes.numbers((route.namespace, route.queue, route.workflow, route.version) for route in routes)
+        return self._routes.numbers(map(_names, routes))
+
+
+def _names(route: Route) -> Names:
+    return route.namespace, route.queue, route.workflow, route.version

@@ -249,6 +249,12 @@ class SqliteStore:
         """
         return commit.commit(self._writer, self._outreach, items, wait=wait)
 
+    def start_commit(self, _items: Sequence[CommitItem]) -> None:
+        """Nothing: what is asked of a file is done when it is asked."""
+
+    def start_claims(self, *_asked: object, **_options: object) -> None:
+        """Likewise."""
+
     def release(self, worker_key: int, run_keys: Sequence[int]) -> int:
         """Give settled runs back, claimable at once and still running; returns how many were still held."""
         with self._writer as cursor:

@@ -103,4 +103,5 @@ SELECT r.run_key, $2, $3::bigint, r.epoch, $5::bigint, $6::text, $7::bigint, $8:
        $11::bytea, $12::bytea
 FROM (SELECT l.run_key, l.epoch FROM {schema}.runs l
       WHERE l.run_key = $1 AND l.epoch = $4 AND l.worker_key IS NOT NULL FOR NO KEY UPDATE) r
-WHERE $2 = 1 + (SELECT e.seq FROM {schema}.events e WHERE e.run_key = $1 ORDER BY e.seq DESC LIMIT 1);
+WHERE $2 = 1 + (SELECT e.seq FROM {schema}.events e WHERE e.run_key = $1 ORDER BY e.seq DESC LIMIT 1)
+RETURNING seq;

@@ -1,0 +1,66 @@
+"""Verbs that no thread waits for: whoever has an event loop watches a socket, and lets the verb go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.model.records import Claim, CommitItem, Verdict
+    from perdure.store.route import Route
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Talk(Protocol[T_co]):
+    """A verb under way. It is to be let go on, or abandoned, from one thread only, until it is over."""
+
+    @property
+    def fileno(self) -> int:
+        """The socket: when it can be read, the verb may be able to go on."""
+        ...
+
+    @property
+    def unsent(self) -> bool:
+        """Whether something is left to be sent, so that it can go on when the socket can be written too."""
+        ...
+
+    def go_on(self) -> bool:
+        """Take in what has come, and ask on. Never waits; returns whether the verb is over."""
+        ...
+
+    def outcome(self) -> T_co:
+        """What the verb gives, once it is over.
+
+        Raises:
+            StoreBusy: it is to be done by the verb that waits, which finds what this one may have done.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """End without a word: what is not committed is undone. To be called once the socket is no longer watched."""
+        ...
+
+
+class Talking(Protocol):
+    """The verbs of a store that can be begun without a thread that waits for their end."""
+
+    def start_commit(self, items: Sequence[CommitItem], /) -> Talk[list[Verdict]] | None:
+        """Begin what ``commit`` does; None where that has to wait for something, as it may for most items.
+
+        ``commit`` with the same items is the remedy for whatever goes wrong: what is written already is found there.
+        """
+        ...
+
+    def start_claims(
+        self, worker_key: int, routes: Sequence[Route], limit: int, /, *, facts: bytes = b"", now: int | None = None
+    ) -> Talk[list[Claim]] | None:
+        """Begin what ``claim_runs`` does; None where that has to wait for something, or where there is much to read.
+
+        ``claim_runs`` of the same worker is the remedy likewise: it gives what was claimed without its being told.
+        """
+        ...
+
+
+__all__ = ["Talk", "Talking"]

@@ -1,0 +1,47 @@
+"""Protections of what is asked of a server without a thread that waits."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+_TALKS = "store/test_talks.py::test_"
+_SLOTS = "runtime/test_slots.py::test_"
+_IN_STEP = "engine/test_in_step.py::test_"
+
+TALKING = [
+    Mutation(
+        "what may have been claimed is known where the answer was lost", "store/postgres/talks.py",
+        "if torn and self._lost is not None:", "if False:",
+        _TALKS + "what_was_claimed_without_an_answer_is_given_by_the_verb_that_waits",
+    ),
+    Mutation(
+        "a transaction that is abandoned ends with its connection", "store/postgres/connection.py",
+        "            if not is_clean:\n                self._drop()\n", "",
+        _TALKS + "a_claim_that_is_abandoned_has_claimed_nothing_and_locks_nothing",
+    ),
+    Mutation(
+        "a batch is written only if all of it is", "store/postgres/commit.py",
+        "[APPLIED] * len(items) if len(written) == len(items) else None", "[APPLIED] * len(items)",
+        _TALKS + "of_a_batch_with_one_refused_item_the_verb_that_waits_tells_which",
+    ),
+    Mutation(
+        "what is claimed ahead begins once there is a slot", "runtime/slots.py",
+        "if at_once or len(self.running) - len(self._waiting) <= self._limit:", "if True:",
+        _SLOTS + "what_is_claimed_for_a_slot_that_is_about_to_be_free_begins_once_it_is",
+    ),
+    Mutation(
+        "what was claimed for a slot that stays taken is given back", "runtime/slots.py",
+        "return self._waiting.popitem()[0] if self._waiting and self.free < 0 else None", "return None",
+        _SLOTS + "what_was_claimed_for_a_slot_that_did_not_become_free_is_given_back",
+    ),
+    Mutation(
+        "the store is not idle while runs that are in step go on", "runtime/journal.py",
+        "if self._are_in_step(settling) and self._computed > took:", "if False:",
+        _IN_STEP + "while_one_half_of_what_is_in_step_is_written_the_other_goes_on",
+    ),
+    Mutation(
+        "who waits for a run that is executed here hears of its end elsewhere", "waiting.py",
+        "if changed or self._unseen:", "if changed:",
+        "engine/test_waiting.py::test_whoever_waits_for_a_run_that_ends_elsewhere_while_it_is_executed_here_is_told[sqlite]",
+    ),
+]  # fmt: skip

@@ -1,0 +1,208 @@
+"""Verbs that no thread waits for do what those do that a thread waits for, or nothing that these would not find."""
+
+from __future__ import annotations
+
+import pytest
+
+from perdure.errors import StoreBusy
+from perdure.model.records import CommitItem, Kind, Status, Verdict
+from perdure.store.open import open_store
+from perdure.testing.store_suite import CASES, Bench, Holder
+from perdure.testing.store_suite.bench import ROUTE
+from tests.store.talking import TalkingStore, finish
+from tests.store.wire import wired
+
+pytestmark = pytest.mark.postgres
+APPLIED, ALREADY, FENCED = Verdict.APPLIED, Verdict.ALREADY, Verdict.FENCED
+LAWS = (
+    "committing",
+    "claiming",
+    "queueing",
+    "reclaiming",
+    "refusing",
+    "cancelling",
+    "undoing",
+    "workers",
+    "concurrency",
+)
+
+
+@pytest.fixture
+def url(made_schema):
+    return made_schema()
+
+
+@pytest.fixture
+def bench(url):
+    with Bench(lambda: open_store(url, durability="process")) as opened:
+        # Both connections are there, and what is said most is prepared.
+        held = opened.hold("first")
+        held.commit(held.steps())
+        opened.create("second")
+        assert opened.claim(held.worker)
+        yield opened
+
+
+def of(*modules):
+    """Cases of these modules, but for one that tells what is written from what was there, which is all the same."""
+    return [
+        case
+        for case in CASES
+        if case.__module__.rpartition(".")[2] in modules and case.__name__ != "what_is_sent_again_is_there_already"
+    ]
+
+
+@pytest.mark.parametrize("case", of(*LAWS), ids=lambda case: case.__name__)
+def test_a_store_that_is_talked_with_keeps_the_laws(case, url):
+    with Bench(lambda: TalkingStore(open_store(url, durability="process"))) as opened:
+        case(opened)
+
+
+def test_what_is_said_is_prepared_once_and_claims_and_commits_go_through(bench):
+    store = TalkingStore(bench.store)
+    worker = bench.worker()
+    for number in range(3):
+        made = bench.create(f"run-{number}")
+        (claim,) = store.claim_runs(worker, [ROUTE], 5)
+        assert claim.row == bench.row(made.run_key)
+        assert claim.events == bench.log(made.run_key)
+        assert store.commit([Holder(store, worker, claim).steps(2)]) == [APPLIED]
+    assert store.talked == 6
+    assert store.claim_runs(worker, [ROUTE], 5) == []
+    assert store.talked == 7
+
+
+def test_of_a_batch_with_one_refused_item_the_verb_that_waits_tells_which(bench):
+    one, two = bench.hold("one"), bench.hold("two")
+    bench.store.release(two.worker, [two.key])
+    bench.retake(two.key)
+    items = [one.steps(), two.steps()]
+    talk = bench.store.start_commit(items)
+    finish(talk)
+    with pytest.raises(StoreBusy):
+        talk.outcome()
+    assert bench.store.commit(items) == [ALREADY, FENCED]
+    assert bench.kinds(one.key)[-1] == Kind.STEP_COMPLETED
+
+
+def test_a_commit_whose_answer_is_lost_is_found_to_be_there(bench, url):
+    with wired(url) as (wire, far), Bench(lambda: open_store(far, durability="process")) as other:
+        held = other.hold("held")
+        assert held.commit(held.steps()) == [APPLIED]
+        item = held.steps(2)
+        wire.cut_after(item.events[0].hash)
+        talk = other.store.start_commit([item])
+        finish(talk)
+        with pytest.raises(StoreBusy):
+            talk.outcome()
+        assert wire.cuts == 1
+        assert other.store.commit([item]) == [ALREADY]
+
+
+def test_what_was_claimed_without_an_answer_is_given_by_the_verb_that_waits(bench, url):
+    with wired(url) as (wire, far), Bench(lambda: open_store(far, durability="process")) as other:
+        worker, store = other.worker(), TalkingStore(other.store)
+        for run_id in ("a", "b"):  # the second is talked about, after which all is prepared
+            other.create(run_id)
+            assert len(store.claim_runs(worker, [ROUTE], 5)) == 1
+        assert store.talked == 1
+        made = other.create("made")
+        talk = other.store.start_claims(worker, [ROUTE], 5)
+        wire.cut_after(b"claim_runs")
+        finish(talk)
+        with pytest.raises(StoreBusy):
+            talk.outcome()
+        assert wire.cuts == 1
+        assert other.store.start_claims(worker, [ROUTE], 5) is None  # it must first be known what became of that
+        (claim,) = other.claim(worker)
+        assert claim.row == other.row(made.run_key)
+        assert other.kinds(made.run_key) == [Kind.RUN_CREATED, Kind.RUN_CLAIMED]
+
+
+def test_a_claim_that_is_abandoned_has_claimed_nothing_and_locks_nothing(bench):
+    made, worker = bench.create("made"), bench.worker()
+    talk = bench.store.start_claims(worker, [ROUTE], 5)
+    while not talk._is_piped:
+        assert not talk.go_on()
+    talk.abandon()  # the run is being locked
+    assert bench.row(made.run_key).status is Status.PENDING
+    with pytest.raises(StoreBusy):
+        talk.outcome()
+    other = bench.open()
+    (claim,) = other.claim_runs(worker, [ROUTE], 5)
+    assert claim.row.run_id == "made"
+    assert bench.claim(worker) == []
+
+
+def test_closing_a_store_ends_what_is_being_said(bench, url):
+    held = bench.hold("held")
+    store = open_store(url, durability="process")
+    assert store.commit([held.steps()]) == [APPLIED]
+    bench.create("third")
+    assert store.claim_runs(held.worker, [ROUTE], 5)
+    talk = store.start_commit([held.steps()])
+    claims = store.start_claims(held.worker, [ROUTE], 5)
+    store.close()
+    assert talk.go_on()
+    assert claims.go_on()
+    for ended in (talk, claims):
+        with pytest.raises(StoreBusy):
+            ended.outcome()
+    assert store.start_commit([held.steps()]) is None
+
+
+def test_while_a_connection_is_used_nobody_else_talks_on_it(bench):
+    one, two = bench.hold("one"), bench.hold("two")
+    talk = bench.store.start_commit([one.steps()])
+    assert bench.store.start_commit([two.steps()]) is None
+    finish(talk)
+    assert talk.outcome() == [APPLIED]
+    assert talk.go_on()
+    assert bench.store.start_commit([two.steps()]) is not None
+
+
+def test_more_than_fits_into_the_socket_is_sent_as_it_can_be(bench):
+    held = [bench.hold(f"run-{number}") for number in range(40)]
+    talk = bench.store.start_commit([one.steps() for one in held])  # after which it is prepared
+    finish(talk)
+    assert talk.outcome() == [APPLIED] * len(held)
+    items = [CommitItem(one.key, one.epoch, []) for one in held]
+    for one, item in zip(held, items, strict=True):
+        item.events = [one.event(Kind.STEP_COMPLETED, b'"' + b"x" * 500_000 + b'"', "greet/say#3")]
+    talk = bench.store.start_commit(items)
+    assert talk.unsent
+    finish(talk)
+    assert talk.outcome() == [APPLIED] * len(items)
+    assert len(bench.log(held[-1].key)[-1].payload) == 500_002
+
+
+def test_what_no_query_takes_is_left_to_the_verb_that_waits(bench):
+    one, two = bench.hold("one"), bench.hold("two")
+    item = one.steps()
+    item.events[0] = item.events[0]._replace(took=1 << 70)
+    assert bench.store.start_commit([item]) is None
+    assert bench.store.commit([item]) == [Verdict.BAD]
+    talk = bench.store.start_commit([two.steps()])  # the connection is as good as before
+    finish(talk)
+    assert talk.outcome() == [APPLIED]
+
+
+def test_where_there_is_much_to_read_somebody_waits_for_it(bench, monkeypatch):
+    monkeypatch.setattr("perdure.store.postgres.claims.EASY", 3)
+    worker = bench.worker()
+    held = bench.hold("long", worker)
+    assert held.commit(held.steps(3)) == [APPLIED]
+    bench.store.release(worker, [held.key])
+    talk = bench.store.start_claims(worker, [ROUTE], 5)
+    finish(talk)
+    with pytest.raises(StoreBusy):
+        talk.outcome()
+    (claim,) = bench.claim(worker)
+    assert len(claim.events) == 7
+
+
+def test_a_file_is_asked_at_once(store_path):
+    with Bench(lambda: open_store(store_path, durability="process")) as bench:
+        held = bench.hold()
+        assert bench.store.start_commit([held.steps()]) is None
+        assert bench.store.start_claims(held.worker, [ROUTE], 5) is None
