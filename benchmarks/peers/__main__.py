@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.peers.measuring import FULL, STEPS
 from tests.servers.ground import Ground
@@ -28,8 +28,21 @@ SHARES = {"perdure": 1.0, "dbos": 0.2, "absurd": 0.5}
 SHARED = ("W1", "WQ", "W2")
 """The workloads that several processes can share."""
 UNITS = {"W1": "runs/s", "WQ": "runs/s", "W2": "steps/s", "W3": "steps/s", "W5": "ms"}
-Figures = dict[tuple[str, int, str], list[float]]
-"""By workload, number of processes and system: a figure for every round."""
+Figures = dict[tuple[str, "Setting", str], list[float]]
+"""By workload, setting and system: a figure for every round."""
+
+
+class Setting(NamedTuple):
+    """How much goes on at a time."""
+
+    clients: int
+    """Runs that a system executes side by side."""
+    processes: int = 1
+    """Processes that share them."""
+
+    def __str__(self) -> str:
+        shared = "" if self.processes == 1 else f" in {self.processes} processes"
+        return f"{self.clients} side by side{shared}"
 
 
 class Child:
@@ -73,8 +86,10 @@ def size(system: str, workload: str, processes: int = 1) -> int:
     return max(50, round(FULL[workload] * SHARES[system] / processes))
 
 
-def measure(server: Server, system: str, options: argparse.Namespace, processes: int, seen: Figures) -> None:
-    """Measure a system in a fresh database, with processes that share the work and the clients."""
+def measure(server: Server, system: str, options: argparse.Namespace, setting: Setting, seen: Figures) -> None:
+    """Measure a system in a fresh database, with processes that share the work."""
+    alone = setting == options.settings[0]
+    processes = setting.processes
     database = f"bench_{system}_{os.urandom(3).hex()}"
     with server.connect() as connection:
         connection.execute(f"CREATE DATABASE {database}")
@@ -82,23 +97,23 @@ def measure(server: Server, system: str, options: argparse.Namespace, processes:
     with ExitStack() as ends:
         children = []
         for _ in range(processes):
-            children.append(Child(system, url, options.clients // processes, options.peers))
+            children.append(Child(system, url, setting.clients // processes, options.peers))
             ends.callback(children[-1].end)
             children[-1].hear()  # the first has made the tables then
         for workload in options.workloads:
-            if processes > 1 and workload not in SHARED:
+            if workload not in SHARED and not alone:
                 continue
             n = size(system, workload, processes)
             for child in children:
                 child.say(workload, n)
             heard = [child.hear() for child in children]
             if workload == "W5":
-                seen.setdefault(("W5", 1, system), []).append(heard[0]["p50"])
-                seen.setdefault(("W5p99", 1, system), []).append(heard[0]["p99"])
+                seen.setdefault(("W5", setting, system), []).append(heard[0]["p50"])
+                seen.setdefault(("W5p99", setting, system), []).append(heard[0]["p99"])
             else:
                 seconds = max(one["seconds"] for one in heard)
                 rate = n * processes * STEPS.get(workload, 1) / seconds
-                seen.setdefault((workload, processes, system), []).append(rate)
+                seen.setdefault((workload, setting, system), []).append(rate)
     with server.connect() as connection:
         connection.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
@@ -117,21 +132,21 @@ def raw_commits(server: Server, count: int = 500) -> float:
 def report(systems: list[str], seen: Figures, raws: list[float]) -> None:
     """Print the table: medians, ranges, and what Perdure is to the better of its peers."""
     print(f"raw commits {statistics.median(raws):,.0f} /s ({min(raws):,.0f} to {max(raws):,.0f})")
-    print(f"{'':24}" + "".join(f"{system:>24}" for system in systems))
-    for workload, processes in dict.fromkeys((workload, processes) for workload, processes, _ in seen):
+    print(f"{'':44}" + "".join(f"{system:>24}" for system in systems))
+    for workload, setting in dict.fromkeys((workload, setting) for workload, setting, _ in seen):
         if workload == "W5p99":
             continue
-        name = f"{workload} {UNITS[workload]}" + (f", {processes} processes" if processes > 1 else "")
+        name = f"{workload} {UNITS[workload]}" + (f", {setting}" if workload in SHARED else "")
         cells, medians = [], {}
         for system in systems:
-            values = seen[workload, processes, system]
+            values = seen[workload, setting, system]
             medians[system] = statistics.median(values)
             if workload == "W5":
-                p99 = statistics.median(seen["W5p99", 1, system])
+                p99 = statistics.median(seen["W5p99", setting, system])
                 cells.append(f"{medians[system]:.2f}, p99 {p99:.2f}")
             else:
                 cells.append(f"{medians[system]:,.0f} ({min(values):,.0f} to {max(values):,.0f})")
-        print(f"{name:24}" + "".join(f"{cell:>24}" for cell in cells) + beside(workload, medians))
+        print(f"{name:44}" + "".join(f"{cell:>24}" for cell in cells) + beside(workload, medians))
     given = ", ".join(f"{system} " + " ".join(f"{name}={size(system, name)}" for name in FULL) for system in systems)
     print(f"sizes: {given}")
 
@@ -154,12 +169,17 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=ROOT / ".peers", help="where DBOS and Absurd are installed")
     parser.add_argument("--systems", default="perdure,dbos,absurd", help="which systems, with commas between")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--clients", type=int, default=50, help="runs that a system executes side by side")
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="processes that share W1 and W2")
+    parser.add_argument(
+        "--clients", type=int, nargs="+", default=[50, 100, 200], help="runs that a system executes side by side"
+    )
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="processes that share the fewest")
     parser.add_argument("--folder", help="where the server's data is made; it decides which disk is measured")
     options = parser.parse_args()
     options.workloads = options.workloads or list(FULL)
     systems = options.systems.split(",")
+    fewest, *more = options.clients
+    options.settings = [Setting(fewest, options.processes[0]), *(Setting(many) for many in more)]
+    options.settings += [Setting(fewest, processes) for processes in options.processes[1:]]
     seen: Figures = {}
     raws = []
     versions = {one.name: one.version for one in distributions(path=[str(options.peers)])}
@@ -173,13 +193,13 @@ def main() -> None:
         print(
             f"PostgreSQL {postgres}, fsync and synchronous_commit on, Python {platform.python_version()}, "
             f"{os.cpu_count()} cores; dbos {versions.get('dbos')}, absurd-sdk {versions.get('absurd-sdk')}; "
-            f"{options.clients} runs side by side; median of {options.rounds}"
+            f"median of {options.rounds}"
         )
         for _ in range(options.rounds):
             raws.append(raw_commits(server))
-            for processes in options.processes:
+            for setting in options.settings:
                 for system in systems:
-                    measure(server, system, options, processes, seen)
+                    measure(server, system, options, setting, seen)
     report(systems, seen, raws)
 
 

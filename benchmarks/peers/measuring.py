@@ -51,6 +51,7 @@ async def measure(many: Many, sequence: Sequence, alone: Alone) -> None:
         await alone()
     gc.collect()
     gc.freeze()  # as ``perdure worker`` does: what was imported is not looked through again and again
+    gc.set_threshold(10_000, 10, 10)
     tell(ready=1)
     while line := await asyncio.to_thread(sys.stdin.readline):
         workload, size = line.split()

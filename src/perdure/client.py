@@ -16,13 +16,13 @@ from perdure.queueing import QueueClient
 from perdure.schedules import ScheduleClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Unpack
 
     from perdure.diagnosis import Explanation
     from perdure.model.counting import Counts, Traffic
     from perdure.model.durations import Duration
-    from perdure.model.records import Created, RunRow
+    from perdure.model.records import RunRow
     from perdure.model.retention import Retention
     from perdure.options import EnqueueOptions, RunFilters, RunOptions
     from perdure.queues import Queue
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 
 InputT = TypeVar("InputT")
 R = TypeVar("R")
+T = TypeVar("T")
 
-CHUNK = 500
-"""Runs created in one transaction by ``enqueue_many``: the first are executed while the rest are created."""
+FIRST, CHUNK = 100, 1000
+"""Runs that ``enqueue_many`` creates in one transaction, at first and at most; doubled each time, so that the first are
+executed while the rest are created."""
 
 
 class Client(QueueClient, ScheduleClient):
@@ -141,7 +143,7 @@ class Client(QueueClient, ScheduleClient):
                 return (await self.join(operations, within, workflow, [(value, start)]))[0]
             created = await operations.create([operations.new_run(workflow, value, start)], workflow)
         self._poke()
-        return self._handle_on(workflow, created[0])
+        return self._handle(workflow, created[0].row)
 
     async def enqueue_many(  # noqa: PLR0913 - the options of runs
         self,
@@ -195,13 +197,13 @@ class Client(QueueClient, ScheduleClient):
             check_distinct(new)
             handles: list[Handle[R]] = []
             refused: RunConflict | RunPurged | None = None
-            for at in range(0, len(new), CHUNK):
+            for chunk in chunks(new):
                 try:
-                    created = await operations.create(new[at : at + CHUNK], workflow)
+                    created = await operations.create(chunk, workflow)
                 except (RunConflict, RunPurged) as error:
                     refused = refused or error
                 else:
-                    handles += [self._handle_on(workflow, one) for one in created]
+                    handles += [self._handle(workflow, one.row) for one in created]
                 self._poke()
             if refused is not None:
                 raise refused
@@ -437,7 +439,10 @@ class Client(QueueClient, ScheduleClient):
             return Handle(run_id, workflow, self._home)
         return Handle(row.run_id, workflow, self._home, row.run_key)
 
-    def _handle_on(self, workflow: Workflow[Any, R], created: Created) -> Handle[R]:
-        handle = self._handle(workflow, created.row)
-        handle.is_new = created.is_new
-        return handle
+
+def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Divide what is to be created into what is created together."""
+    at, size = 0, FIRST
+    while at < len(items):
+        yield items[at : at + size]
+        at, size = at + size, min(2 * size, CHUNK)

@@ -388,9 +388,7 @@ class Engine(Client):
         )
         self._observers.opened(store, operations)
         self._watch = Watch(loop, store, self._gone)
-        self._home.enter(
-            loop, operations, Waiters(loop, operations, self._watch, self._poke, self._executes, self._claims)
-        )
+        self._home.enter(loop, operations, Waiters(loop, operations, self._watch, self._poke, self._executes))
         self._watch.start()
 
     def _close(self) -> None:
@@ -467,9 +465,6 @@ class Engine(Client):
     def metrics_at(self) -> str | None:
         """Where scrapes are answered now (``127.0.0.1:9464``), if they are."""
         return self._observers.address
-
-    def _claims(self) -> bool:
-        return self._worker is not None and not self._only
 
     def _executes(self, run_key: int) -> bool:
         return self._worker is not None and run_key in self._worker.running

@@ -86,15 +86,14 @@ class Handle(Generic[R]):
     Attributes:
         run_id: the run's id.
         is_expected: whether the run may not be there yet, as it was enqueued ``within`` a transaction.
-        is_new: whether the run was created just for this handle, and has not been looked at since.
     """
 
-    __slots__ = ("_home", "_workflow", "is_expected", "is_new", "run_id", "run_key")
+    __slots__ = ("_home", "_workflow", "is_expected", "run_id", "run_key")
 
     def __init__(self, run_id: str, workflow: Workflow[Any, R] | None, home: Home, run_key: int | None = None) -> None:
         self.run_id = run_id
         self.run_key = run_key
-        self.is_expected = self.is_new = False
+        self.is_expected = False
         self._workflow = workflow
         self._home = home
 

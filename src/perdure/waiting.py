@@ -136,7 +136,6 @@ class Waiters:
         watch: Watch,
         poke: Callable[[], None],
         executes: Callable[[int], bool],
-        serves: Callable[[], bool],
     ) -> None:
         self._loop = loop
         self._operations = operations
@@ -146,15 +145,13 @@ class Waiters:
         self._checking = False
         self._again = False
         self._unseen = False
-        """Whether runs are waited for that have not been looked at, as they are (or are about to be) executed here."""
+        """Whether runs are waited for that have not been looked at, as they are executed here."""
         self._count = 0
         self._fault: Exception | None = None
         self._recent: OrderedDict[int, tuple[RunRow, Event]] = OrderedDict()
         self.poke = poke
         self._executes = executes
         """Whether a run is executed here, so that its end will be told."""
-        self._serves = serves
-        """Whether runs are claimed here."""
 
     async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: Duration | None) -> Any:
         """Wait for a handle's run and return or raise how it ended."""
@@ -195,8 +192,7 @@ class Waiters:
         try:
             if self._fault is not None:
                 raise self._fault
-            is_new, handle.is_new = handle.is_new, False
-            if self._executes(run_key) or (is_new and self._serves()):
+            if self._executes(run_key):
                 self._unseen = True
             else:
                 row = await operations.row_of(run_key, handle.run_id)

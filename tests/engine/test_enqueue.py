@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from perdure.client import CHUNK
+from perdure.client import FIRST
 from perdure.errors import DefinitionError, EngineNotOpen, InvalidValue, RunConflict, UnknownWorkflow
 from perdure.model import payloads
 from perdure.model.records import Status
@@ -167,7 +167,7 @@ async def test_many_that_contradict_themselves_or_the_store_are_refused(path, cl
 async def test_of_very_many_those_that_are_not_refused_are_created(path):
     async with engine_at(path).client() as client:
         await client.enqueue(job, -1, run_id="run-0")
-        count = 2 * CHUNK + 1
+        count = 3 * FIRST + 1
         with pytest.raises(RunConflict, match="run-0"):
             await client.enqueue_many(job, range(count), run_ids=[f"run-{n}" for n in range(count)])
         assert (await client.counts()).total == count

@@ -35,6 +35,7 @@ class Slots:
         """Keys of runs whose last event is being written."""
         self._waiting: OrderedDict[Run, Callable[[], object]] = OrderedDict()
         """Runs that were claimed for slots of those, and how they begin."""
+        self._beginning: list[Callable[[], object]] = []
 
     @property
     def free(self) -> int:
@@ -76,7 +77,14 @@ class Slots:
 
     def _begin(self, begin: Callable[[], object]) -> None:
         # A turn later than whoever waits for the claim, which may be about to claim more: that goes out first.
-        self._soon(lambda: self._soon(begin))
+        self._beginning.append(begin)
+        if len(self._beginning) == 1:
+            self._soon(self._begin_soon)
+
+    def _begin_soon(self) -> None:
+        beginning, self._beginning = self._beginning, []
+        for begin in beginning:
+            self._soon(begin)
 
 
 __all__ = ["Slots"]

@@ -37,6 +37,7 @@ class CodedStore:
     def __init__(self, inner: Store, codecs: Codecs) -> None:
         self.inner = inner
         self.codecs = codecs
+        self.inline = inner.inline  # asked for all the time
         self._large: OrderedDict[bytes, tuple[int, bytes, bytes]] = OrderedDict()
         if not codecs:  # nothing is changed on the way in
             self.commit = inner.commit  # type: ignore[method-assign]

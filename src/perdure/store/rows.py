@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perdure.model.records import Event, InboxRow, RunRow, Status, WorkerRow
 from perdure.store.protocol import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 Row = tuple[Any, ...]
+
+_run_row: Callable[[Row], RunRow] = partial(tuple.__new__, RunRow)
+
+event_of: Callable[[Row], Event] = partial(tuple.__new__, Event)
+"""A row of a log; a named tuple's own constructor is a Python function."""
 
 _STATUS = {int(status): status for status in Status}
 
 
 def run_row(row: Row) -> RunRow:
     """A row of the ``run_rows`` view."""
-    return RunRow._make((*row[:7], _STATUS[row[7]], *row[8:26]))
+    return _run_row((*row[:7], _STATUS[row[7]], *row[8:26]))
 
 
 def events(rows: Iterable[Row]) -> list[Event]:
     """Rows of ``read_events``."""
-    return list(map(Event._make, rows))
+    return list(map(event_of, rows))
 
 
 def inbox_row(row: Row) -> InboxRow:

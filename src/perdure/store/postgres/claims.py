@@ -14,7 +14,7 @@ from perdure.store.postgres.log import setting_aside, the_tail
 from perdure.store.postgres.words import BEGIN, COMMIT, ROLLBACK, ask, tell
 from perdure.store.protocol import PAGE
 from perdure.store.queueing import choose, without
-from perdure.store.rows import run_row
+from perdure.store.rows import event_of, run_row
 from perdure.store.tails import DAMAGED, Tail, check_epoch, follow, tail_of
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _histories(run_keys: list[int]) -> Words[dict[int, list[Event]]]:
     """The first page of each log."""
     logs: dict[int, list[Event]] = {key: [] for key in run_keys}
     if run_keys:
-        for event in map(Event._make, (yield ask("read_logs", bigints(run_keys), PAGE))):
+        for event in map(event_of, (yield ask("read_logs", bigints(run_keys), PAGE))):
             logs[event[0]].append(event)
         for log in logs.values():
             log.sort(key=lambda event: event.seq)
