@@ -316,7 +316,7 @@ TABLE = [
     ),
     Mutation(
         "a look at what is held says nothing of what is claimed after it", "runtime/vigil.py",
-        ", at_once=True)", ")",
+        "if epochs.get(run) == run.epoch != held.get(run.run_key):", "if run.epoch != held.get(run.run_key):",
         _INTERLEAVINGS + "a_run_that_is_claimed_while_it_is_looked_which_are_held_is_kept",
     ),
     Mutation(

@@ -88,6 +88,16 @@ def test_what_is_urgent_needs_no_slot_and_a_run_that_was_claimed_anew_is_another
     assert worker.slots.left(again)
 
 
+def test_a_run_that_is_claimed_anew_before_its_wait_is_told_keeps_its_slot():
+    worker = Worker(1)
+    first = worker.claim()
+    worker.leave(first)
+    worker.slots.take(Execution(first.run_key), lambda: None, at_once=False)
+    assert worker.slots.free == 0
+    assert not worker.slots.left(first)
+    assert worker.slots.free == 0
+
+
 def test_at_the_end_nothing_waits_for_a_slot():
     worker = Worker(1)
     first = worker.claim()

@@ -97,10 +97,12 @@ class Aside:
     def _told(self, asked: Asked, talk: Talk[Any]) -> None:
         try:
             asked.result = talk.outcome()
-        except StoreBusy:
-            self._on_thread(asked)
-        else:
-            self._done(asked)
+        except StoreBusy as error:
+            if not self._closed:
+                self._on_thread(asked)
+                return
+            asked.error = error
+        self._done(asked)
 
     def _done(self, asked: Asked) -> None:
         self._busy = False

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Asked:
     """A verb of the store and who waits for what it gives."""
 
-    __slots__ = ("_error", "_then", "_verb", "background", "future", "result")
+    __slots__ = ("_then", "_verb", "background", "error", "future", "result")
 
     def __init__(
         self,
@@ -29,37 +29,37 @@ class Asked:
         self.future = future
         self.background = background
         self.result: Any = None
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
 
     def execute(self) -> None:
         """Do it, here."""
-        self._error = None
+        self.error = None
         try:
             self.result = self._verb()
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits
-            self._error = error
+            self.error = error
 
     @property
     def is_busy(self) -> bool:
         """Whether it was turned away because it would have had to wait."""
-        return isinstance(self._error, StoreBusy)
+        return isinstance(self.error, StoreBusy)
 
     def came_too_late(self) -> None:
         """The store was closed, or about to be: if the verb met that, say so."""
-        if isinstance(self._error, StoreError):
-            self._error = EngineNotOpen("the engine was stopped meanwhile", advice="ask again once it is open")
+        if isinstance(self.error, StoreError):
+            self.error = EngineNotOpen("the engine was stopped meanwhile", advice="ask again once it is open")
 
     def answer(self) -> None:
         """Tell whoever waits what it gave or raised."""
-        if self._then is not None and self._error is None:
+        if self._then is not None and self.error is None:
             try:
                 self._then(self.result)
             except Exception as error:  # noqa: BLE001 - raised to whoever waits
-                self._error = error
+                self.error = error
         if self.future.cancelled():
             return
-        if self._error is not None:
-            self.future.set_exception(self._error)
+        if self.error is not None:
+            self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)
 

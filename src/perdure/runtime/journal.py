@@ -147,6 +147,7 @@ class Journal:
     def close(self) -> None:
         """Let the thread end; nothing may be submitted any more, and whoever asked too late is told why."""
         self._closed = True
+        self._unsettled.clear()
         self._talks.close()
         self._threads.close()
         self.aside.close()
@@ -228,6 +229,8 @@ class Journal:
         return True
 
     def _started(self, batch: dict[Run, CommitItem], began: float, talk: Talk[list[Verdict]]) -> None:
+        if self._closed:
+            return
         try:
             verdicts = talk.outcome()
             if self._reached is not None:
@@ -285,10 +288,12 @@ class Journal:
         """A batch is on disk: have its runs go on, with the store at work on what comes after it."""
         self._pause = RETRY_FIRST
         self._learn(took, len(batch))
-        self._settle_rest()
-        if not self._store.inline:
-            self._flush()
-        self._settle(batch, verdicts, took)
+        try:
+            self._settle_rest()
+        finally:  # whoever is interrupted, the others go on
+            if not self._store.inline:
+                self._flush()
+            self._settle(batch, verdicts, took)
 
     def _settle(self, batch: dict[Run, CommitItem], verdicts: list[Verdict], took: float) -> None:
         if self.told is not None:

@@ -45,6 +45,7 @@ class Slots:
     def take(self, run: Run, begin: Callable[[], object], *, at_once: bool) -> None:
         """Execute a run once there is a slot; ``at_once``: without one."""
         self.running[run.run_key] = run
+        self._leaving.discard(run.run_key)  # if it has just been written as waiting, that was another execution
         if at_once or len(self.running) - len(self._waiting) <= self._limit:
             self._begin(begin)
         else:

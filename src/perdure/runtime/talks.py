@@ -19,7 +19,7 @@ class Talks:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._open: dict[int, Talk[Any]] = {}
+        self._open: dict[int, tuple[Talk[Any], Callable[[Any], object]]] = {}
         self._writing: set[int] = set()
         """The sockets that are also watched for when they can be written."""
         self.possible = True
@@ -34,15 +34,16 @@ class Talks:
             self.possible = False
             talk.abandon()
             return False
-        self._open[talk.fileno] = talk
+        self._open[talk.fileno] = talk, then
         self._watch_writing(talk, go_on)
         return True
 
     def close(self) -> None:
-        """Abandon what is under way."""
-        for fileno, talk in list(self._open.items()):
+        """Abandon what is under way; whoever follows it is told."""
+        for fileno, (talk, then) in list(self._open.items()):
             self._forget(fileno)
             talk.abandon()
+            then(talk)
 
     def _go_on(self, talk: Talk[T], then: Callable[[Talk[T]], object]) -> None:
         is_over, fileno = True, talk.fileno

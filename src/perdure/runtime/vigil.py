@@ -64,8 +64,9 @@ class Vigil:
         self._looking = False
         self._look_again = 0.0
         self._inbox = _Reading(host, journal, lambda: store.unread(worker.key), self._tell)
-        # What is held says nothing of runs that are claimed after the look, so it is compared before they are executed.
-        self._held = _Reading(host, journal, lambda: store.held(worker.key), self._compare, at_once=True)
+        self._held = _Reading(host, journal, lambda: store.held(worker.key), self._compare, begin=self._note_epochs)
+        self._epochs: dict[Run, int] = {}
+        """What is executed as it is looked what is held, and under which epochs; it says nothing of later claims."""
         self._blind = False
         """Whether the last look failed, which is told once."""
         self._threads = Threads(host.loop, 1, "perdure-vigil")
@@ -156,9 +157,13 @@ class Vigil:
         """Let go of runs that went to others, and go on with the rest: the lease had ended for a while."""
         self._held.look()
 
+    def _note_epochs(self) -> None:
+        self._epochs = {run: run.epoch for run in self._worker.running.values()}
+
     def _compare(self, _look: int, held: dict[int, int]) -> None:
+        epochs, self._epochs = self._epochs, {}
         for run in list(self._worker.running.values()):
-            if held.get(run.run_key) != run.epoch:
+            if epochs.get(run) == run.epoch != held.get(run.run_key):
                 run.drop(None)
                 self._worker.run_lost(run, None)
             else:
@@ -175,10 +180,10 @@ class _Reading:
         journal: what reads, in its turn.
         read: looks.
         then: told the number of the look and what was seen.
-        at_once: tell it before the journal gives out what it did after the look, maybe within ``look``; else later.
+        begin: called as a look begins.
     """
 
-    __slots__ = ("_asked", "_at_once", "_busy", "_host", "_journal", "_over", "_read", "_then")
+    __slots__ = ("_asked", "_begins", "_busy", "_host", "_journal", "_over", "_read", "_then")
 
     def __init__(
         self,
@@ -187,9 +192,9 @@ class _Reading:
         read: Callable[[], Any],
         then: Callable[[int, Any], object],
         *,
-        at_once: bool = False,
+        begin: Callable[[], object] | None = None,
     ) -> None:
-        self._host, self._journal, self._read, self._then, self._at_once = host, journal, read, then, at_once
+        self._host, self._journal, self._read, self._then, self._begins = host, journal, read, then, begin
         self._asked = 0
         self._busy = self._over = False
 
@@ -204,9 +209,9 @@ class _Reading:
         if self._over:
             return
         self._busy = True
-        number = self._asked
-        looking = self._journal.aside.call(self._read, then=partial(self._tell, number) if self._at_once else None)
-        looking.add_done_callback(partial(self._ended, number))
+        if self._begins is not None:
+            self._begins()
+        self._journal.aside.call(self._read).add_done_callback(partial(self._ended, self._asked))
 
     def close(self) -> None:
         """Look no more."""
@@ -223,8 +228,7 @@ class _Reading:
             self._host.loop.call_later(TICK, self._begin)
             return
         self._busy = False
-        if not self._at_once:
-            self._tell(number, done.result())
+        self._tell(number, done.result())
         if self._asked > number and not self._busy:
             self._begin()
 
