@@ -9,7 +9,7 @@ import pytest
 from perdure import INJECTED, Signal, StepContext, step, workflow
 from perdure.model.records import InboxKind, Kind, Message, Status
 from perdure.runtime.journal import FEW
-from tests.engine.desk import PATIENCE, engine_at, in_loop, job, log_of, until, work
+from tests.engine.desk import PATIENCE, engine_at, in_loop, in_status, job, log_of, until, work
 
 pytestmark = pytest.mark.postgres
 
@@ -59,6 +59,56 @@ async def test_a_run_that_was_claimed_for_a_slot_that_stays_taken_is_given_back(
         assert [event.kind for event in await log_of(engine, "second")].count(Kind.RUN_CLAIMED) == 2
 
 
+HEARD = []
+
+
+@workflow
+async def hears() -> None:
+    HEARD.append(await word.wait())
+
+
+@in_loop
+async def test_what_is_waiting_for_a_slot_does_not_go_on_when_it_hears_news(url, desk):
+    HEARD.clear()
+    gate = desk.hold("other")
+    async with engine_at(url, hears, other, desk=desk, concurrency=1) as engine:
+        store, commit, unread, loop = (
+            engine._store,
+            engine._store.commit,
+            engine._store.unread,
+            asyncio.get_running_loop(),
+        )
+        told, early = [], []
+
+        def looked(worker_key):
+            rows = unread(worker_key)
+            told.extend(run_key for run_key, _, _ in rows)
+            return rows
+
+        async def answered():
+            await engine._journal.aside.call(lambda: None)  # after the look, whose answer has been heard then
+
+        def once_the_news_is_heard(items, **options):
+            if any(event.kind == Kind.RUN_COMPLETED for item in items for event in item.events) and not early:
+                store.deliver([Message(InboxKind.SIGNAL, first.run_key, name="word", payload=b'"news"')])
+                while first.run_key not in told:
+                    pass
+                asyncio.run_coroutine_threadsafe(answered(), loop).result(PATIENCE)
+                early.append(list(HEARD))
+            return commit(items, **options)
+
+        first = await engine.enqueue(hears, run_id="first")
+        await in_status(engine, "first", Status.WAITING)
+        second = await engine.enqueue(other, run_id="second")
+        await gate.arrival()
+        store.commit, store.start_commit, store.unread = once_the_news_is_heard, lambda _items: None, looked
+        gate.open()
+        assert await second.result(timeout=PATIENCE) == "other"
+        assert await first.result(timeout=PATIENCE) is None
+        assert early == [[]]
+        assert HEARD == ["news"]
+
+
 @step
 async def computes(n: int, *, ctx: StepContext = INJECTED) -> int:
     ctx.tools.lapse(0.001)  # on a clock on which commits take no time
@@ -88,6 +138,45 @@ async def test_while_one_half_of_what_is_in_step_is_written_the_other_goes_on(ur
         assert [await handle.result() for handle in handles] == list(range(count))
         assert max(sizes) == count
         assert sizes.count(count // 2) >= 4
+
+
+INTERRUPTING = set()
+
+
+@workflow
+async def interrupted_once(n: int) -> int:
+    for turn in range(6):
+        n = await computes(n)
+        if turn == 1 and n in INTERRUPTING:
+            INTERRUPTING.clear()
+            raise KeyboardInterrupt
+    return n
+
+
+def test_an_interrupt_in_one_half_does_not_keep_the_other_from_going_on(url, monkeypatch):
+    monkeypatch.setattr("perdure.runtime.journal.TURNS", 1 << 20)  # the second half waits for the first to be written
+    count = 5 * FEW
+    INTERRUPTING.add(count - 1)  # one of the second half
+    engine = engine_at(url, interrupted_once, concurrency=count)
+    handles = []
+
+    async def begin():
+        await engine.start()
+        handles.extend(await engine.enqueue_many(interrupted_once, list(range(count))))
+        await asyncio.get_running_loop().create_future()
+
+    async def end():
+        async with asyncio.timeout(PATIENCE):
+            results = [await handle.result() for handle in handles]
+        await engine.stop()
+        return results
+
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        waiting = loop.create_task(begin())
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(waiting)
+        assert loop.run_until_complete(end()) == list(range(count))
 
 
 class Blind(asyncio.SelectorEventLoop):

@@ -56,7 +56,7 @@ class Run:
     """A claimed run in execution. Lives on the host's loop; nothing here is called from other threads."""
 
     __slots__ = (
-        "_advancing", "_alarm", "_zero", "accept_drift", "activation", "at", "before", "busy", "calls",
+        "_advancing", "_alarm", "_rejoining", "_zero", "accept_drift", "activation", "at", "before", "busy", "calls",
         "cancel_reason", "cancel_request", "code", "confirmed", "confirming", "deaf", "definition", "durable", "ended",
         "epoch", "events", "failures", "fault", "first", "gone", "host", "in_flight", "inbox", "item", "key_uid",
         "leaving", "link", "listening", "live", "loop", "pausing", "recorded_python", "replay", "replaying", "resumes",
@@ -125,7 +125,7 @@ class Run:
         self.leaving = self.confirming = self.confirmed = self.undoing = None
         self.pausing = self.cancel_request = self.cancel_reason = None
         self.activation = self.spins = self.busy = self.deaf = self._zero = 0
-        self.stopping = self.ended = self.gone = self._advancing = False
+        self.stopping = self.ended = self.gone = self._advancing = self._rejoining = False
         self.replaying = self.accept_drift = False
         self.listening = True
 
@@ -178,7 +178,8 @@ class Run:
         self.root = self.loop.root(main, self.host.root_context(self))
 
     def rejoin(self, claim: Claim) -> None:
-        """Take a new claim, after a wait, with the loop as it was; to be followed by ``advance``."""
+        """Take a new claim, after a wait, with the loop as it was: nothing goes on until ``go_on``."""
+        self._rejoining = True
         last = claim.events[-1]
         self.row, self.epoch, self.inbox = claim.row, claim.row.epoch, claim.row.inbox
         self.seq, self.link, self.at = claim.row.seq, claim.row.hash, max(self.at, last.at)
@@ -187,11 +188,16 @@ class Run:
         if self.waits is not None:
             self.waits.rejoined()
 
+    def go_on(self) -> None:
+        """Go on after ``rejoin``: there is a slot."""
+        self._rejoining = False
+        self.advance()
+
     # -- going on
 
     def advance(self) -> None:
         """Do whatever can be done now. Never nested; safe to call too often."""
-        if self._advancing or self.ended or self.gone:
+        if self._advancing or self._rejoining or self.ended or self.gone:
             return
         self._advancing = True
         try:
@@ -256,7 +262,7 @@ class Run:
                 or (self.waits is not None and self._start_children())
             ):
                 continue
-            elif loop.ready and not self._pending():
+            elif loop.ready and not (self.calls or loop.timers):
                 self.spins += 1
                 self.activation += 1
                 loop.activate()
@@ -328,9 +334,6 @@ class Run:
         self.host.journal.barrier(self)
         done, self.confirmed = self.confirmed, None
         return done
-
-    def _pending(self) -> bool:
-        return bool(self.calls or self.loop.timers)
 
     def waiting(self) -> Waits:
         """The run's waits, which most runs never have."""
@@ -573,8 +576,7 @@ class Run:
     def news(self, inbox: int, rows: Sequence[InboxRow]) -> None:
         """Hear what the inbox holds."""
         hear(self, inbox, rows)
-        if not self._advancing:
-            self.advance()
+        self.advance()
 
     # -- ending
 

@@ -257,7 +257,7 @@ class Worker:
         run = cached or Run(self.host, claim, definition)
         run.stopping = self._stopping
         begin = run.begin if claim.complete else partial(read_on, run, self._store, self._journal)
-        self._slots.take(run, begin if cached is None else cached.advance, at_once=at_once)
+        self._slots.take(run, begin if cached is None else cached.go_on, at_once=at_once)
         self._journal.active = len(self.running)
         self._idle.clear()
         if self.host.hooks is not None:
