@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perdure import INJECTED, Signal, StepContext, step, workflow
+from perdure import INJECTED, Signal, StepContext, sleep, step, workflow
 from perdure.model.records import InboxKind, Kind, Message, Status
 from perdure.runtime.journal import FEW
 from tests.engine.desk import PATIENCE, engine_at, in_loop, in_status, job, log_of, until, work
@@ -59,7 +59,7 @@ async def test_a_run_that_was_claimed_for_a_slot_that_stays_taken_is_given_back(
         assert [event.kind for event in await log_of(engine, "second")].count(Kind.RUN_CLAIMED) == 2
 
 
-HEARD = []
+HEARD, CALLED = [], []
 
 
 @workflow
@@ -109,6 +109,35 @@ async def test_what_is_waiting_for_a_slot_does_not_go_on_when_it_hears_news(url,
         assert HEARD == ["news"]
 
 
+@workflow
+async def naps() -> None:
+    CALLED.append("once")
+    await sleep("0.2s")
+
+
+@in_loop
+async def test_a_run_that_is_written_as_waiting_is_not_taken_for_one_that_others_hold(url):
+    """A renewal came late, so what is held is looked at, between the commit and its being told."""
+    CALLED.clear()
+    async with engine_at(url, naps) as engine:
+        store, commit, loop = engine._store, engine._store.commit, asyncio.get_running_loop()
+
+        async def compared():
+            engine._worker._vigil.check_held()
+            await engine._journal.aside.call(lambda: None)  # after that look
+
+        def looked_at(items, **options):
+            verdicts = commit(items, **options)
+            if any(item.state is not None for item in items):
+                asyncio.run_coroutine_threadsafe(compared(), loop).result(PATIENCE)
+            return verdicts
+
+        store.commit, store.start_commit = looked_at, lambda _items: None
+        assert await (await engine.enqueue(naps)).result(timeout=PATIENCE) is None
+        assert CALLED == ["once"]
+        assert engine._worker._suspended == {}
+
+
 @step
 async def computes(n: int, *, ctx: StepContext = INJECTED) -> int:
     ctx.tools.lapse(0.001)  # on a clock on which commits take no time
@@ -154,7 +183,7 @@ async def interrupted_once(n: int) -> int:
 
 
 def test_an_interrupt_in_one_half_does_not_keep_the_other_from_going_on(url, monkeypatch):
-    monkeypatch.setattr("perdure.runtime.journal.TURNS", 1 << 20)  # the second half waits for the first to be written
+    monkeypatch.setattr("perdure.runtime.journal.TURNS", 1 << 16)  # the second half waits for the first to be written
     count = 5 * FEW
     INTERRUPTING.add(count - 1)  # one of the second half
     engine = engine_at(url, interrupted_once, concurrency=count)

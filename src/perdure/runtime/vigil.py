@@ -163,6 +163,8 @@ class Vigil:
     def _compare(self, _look: int, held: dict[int, int]) -> None:
         epochs, self._epochs = self._epochs, {}
         for run in list(self._worker.running.values()):
+            if run.leaving is not None:
+                continue  # that may be on disk without our having been told, and else is refused
             if epochs.get(run) == run.epoch != held.get(run.run_key):
                 run.drop(None)
                 self._worker.run_lost(run, None)
