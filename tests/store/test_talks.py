@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
 import pytest
 
 from perdure.errors import StoreBusy
 from perdure.model.records import CommitItem, Kind, Status, Verdict
 from perdure.store.open import open_store
+from perdure.store.postgres.address import parse_address
 from perdure.testing.store_suite import CASES, Bench, Holder
 from perdure.testing.store_suite.bench import ROUTE
 from tests.store.talking import TalkingStore, finish
@@ -117,6 +121,53 @@ def test_what_was_claimed_without_an_answer_is_given_by_the_verb_that_waits(benc
         (claim,) = other.claim(worker)
         assert claim.row == other.row(made.run_key)
         assert other.kinds(made.run_key) == [Kind.RUN_CREATED, Kind.RUN_CLAIMED]
+
+
+SLOW = """
+CREATE FUNCTION {0}.slow() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_advisory_xact_lock(hashtext('{0}')); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER slow AFTER UPDATE ON {0}.runs DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW WHEN (new.status = 2) EXECUTE FUNCTION {0}.slow();
+"""
+"""Has the server take its time with the commit of a claim, for as long as a lock is held."""
+
+
+def test_what_the_server_is_still_claiming_when_the_connection_is_lost_is_not_forgotten(bench, url):
+    schema = parse_address(url).schema
+    with (
+        wired(url) as (wire, far),
+        Bench(lambda: open_store(far, durability="process")) as other,
+        ThreadPoolExecutor(1) as pool,
+        psycopg.connect(parse_address(url).conninfo, autocommit=True) as server,
+    ):
+        worker, store = other.worker(), TalkingStore(other.store)
+        for run_id in ("a", "b"):
+            other.create(run_id)
+            assert len(store.claim_runs(worker, [ROUTE], 5)) == 1
+        made = other.create("made")
+        server.execute(SLOW.format(schema))
+        server.execute("SELECT pg_advisory_lock(hashtext(%s))", [schema])
+        talk = other.store.start_claims(worker, [ROUTE], 5)
+        while (claiming := _waiting_for(server, server.info.backend_pid)) is None:
+            assert not talk.go_on()
+        wire.refuse()
+        wire.accept()
+        finish(talk)
+        with pytest.raises(StoreBusy):
+            talk.outcome()
+        again = pool.submit(other.claim, worker)
+        while not (again.done() or _waiting_for(server, claiming[0])):
+            pass
+        server.execute("SELECT pg_advisory_unlock(hashtext(%s))", [schema])
+        (claim,) = again.result()
+        assert claim.row == other.row(made.run_key)
+        assert other.kinds(made.run_key) == [Kind.RUN_CREATED, Kind.RUN_CLAIMED]
+
+
+def _waiting_for(server, holder):
+    """Which of the server's processes waits for a lock that another one holds."""
+    waiting = "SELECT pid FROM pg_locks WHERE NOT granted AND %s = ANY (pg_blocking_pids(pid))"
+    return server.execute(waiting, [holder]).fetchone()
 
 
 def test_a_claim_that_is_abandoned_has_claimed_nothing_and_locks_nothing(bench):

@@ -220,8 +220,10 @@ class Claiming:
 
 
 def find_claims(worker_key: int, tried: Sequence[tuple[int, int]]) -> Words[list[Claim]]:
-    """Return what a worker has claimed of what it tried to, where the answer was lost."""
+    """Return what a worker has claimed of what it tried to, where the answer was lost; inside a transaction."""
     wanted = set(tried)
+    # The server may be at it still: whether it has claimed them is known once it has let go of their locks.
+    yield ask("lock_runs", bigints(sorted(key for key, _ in wanted)), bigints([]))
     held = map(run_row, (yield ask("held_rows", worker_key)))
     rows = [row for row in held if (row.run_key, row.epoch) in wanted]
     histories = yield from _histories([row.run_key for row in rows])

@@ -258,8 +258,8 @@ class PostgresStore:
             return []
         doubts = self._doubts.get(worker_key)
         if doubts:
-            found = self._reader.read(lambda session: session.hear(find_claims(worker_key, doubts)))
-            del self._doubts[worker_key]
+            found = self._claimer.write(lambda session: session.hear(find_claims(worker_key, doubts)))
+            self._doubts.pop(worker_key, None)
             if found:
                 return found
         batch = Claiming(worker_key, self._numbers(routes), limit, facts=facts, only=only)
