@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from perdure.errors import StoreReadOnly, StoreUnreachable
+from perdure.errors import StoreBusy, StoreReadOnly, StoreUnreachable
 from perdure.model.records import Kind, Status, Verdict
 from perdure.store.open import open_store
 from perdure.store.postgres.arrays import bigints
@@ -126,6 +126,32 @@ def test_verbs_go_on_after_their_sessions_were_ended(own):
         assert bench.store.renew(held.worker, 10**6, 2)
         assert bench.store.held(held.worker) == {held.key: held.epoch}
         assert [worker.worker_key for worker in bench.store.list_workers()] == [held.worker]
+
+
+def test_each_connection_that_was_opened_again_is_counted(own):
+    server, bench = own
+    held = bench.hold()
+    assert held.commit(held.steps()) == [APPLIED]
+    assert bench.claim(held.worker) == []
+    assert bench.store.gauge().reconnects == 0
+    server.terminate_backends()
+    assert held.commit(held.steps()) == [APPLIED]
+    assert bench.claim(held.worker) == []
+    assert bench.store.gauge().reconnects == 2  # who commits, and who looks for what is to be claimed
+
+
+def test_a_hasty_thread_neither_claims_nor_commits_nor_creates(bench_there):
+    bench = bench_there
+    held = bench.hold()
+    bench.create("more")
+    bench.store.hasty = True
+    try:
+        for verb in (lambda: held.commit(held.steps()), lambda: bench.claim(held.worker), lambda: bench.create("two")):
+            with pytest.raises(StoreBusy):
+                verb()
+    finally:
+        bench.store.hasty = False
+    assert len(bench.claim(held.worker)) == 1
 
 
 @pytest.fixture

@@ -105,6 +105,7 @@ class PostgresStore:
         first = connector.open()
         self._writer = Writer(connector, first)
         self._keeper, self._claimer, self._committer = Writer(connector), Writer(connector), Writer(connector)
+        self._writers = self._writer, self._keeper, self._claimer, self._committer
         self._reader, self._measuring = Reader(connector), Reader(connector)
         self._hints = Hints(connector)
         self._server_clock = ServerClock()
@@ -145,7 +146,8 @@ class PostgresStore:
 
     @hasty.setter
     def hasty(self, hasty: bool) -> None:
-        self._writer.hasty = hasty
+        for writer in self._writers:
+            writer.hasty = hasty
 
     def close(self) -> None:
         """Let go of every connection; idempotent. In a forked child nothing is closed."""
@@ -153,10 +155,8 @@ class PostgresStore:
         self._workers.close()
         self._measuring.close()
         self._reader.close()
-        self._keeper.close()
-        self._claimer.close()
-        self._committer.close()
-        self._writer.close()
+        for writer in reversed(self._writers):
+            writer.close()
 
     def now(self) -> int:
         """The clock that judges due times: microseconds UTC. The server's, as it was last measured."""
@@ -570,7 +570,7 @@ class PostgresStore:
     def gauge(self, *, now: int | None = None) -> Gauge:
         """What is in the store, for metrics: counted up to a bound, and by a connection of its own."""
         at = self.now() if now is None else now
-        reconnects = sum(max(0, link.opened - 1) for link in (self._writer, self._keeper, self._reader))
+        reconnects = sum(max(0, link.opened - 1) for link in (*self._writers, self._reader))
         return self._measuring.read(
             lambda session: gauge(asked(session, at), at, log_bytes=None, reconnects=reconnects)
         )
