@@ -144,8 +144,8 @@ class Waiters:
         self._forget = watch.listen(self._look)
         self._checking = False
         self._again = False
-        self._unseen = False
-        """Whether runs are waited for that have not been looked at, as they are executed here."""
+        self._unseen: set[int] = set()
+        """Keys of runs that are waited for and have not been looked at, as they were executed here."""
         self._count = 0
         self._fault: Exception | None = None
         self._recent: OrderedDict[int, tuple[RunRow, Event]] = OrderedDict()
@@ -193,7 +193,7 @@ class Waiters:
             if self._fault is not None:
                 raise self._fault
             if self._executes(run_key):
-                self._unseen = True
+                self._unseen.add(run_key)
             else:
                 row = await operations.row_of(run_key, handle.run_id)
                 if not future.done() and (row.status.terminal or row.status is Status.BLOCKED):
@@ -266,6 +266,7 @@ class Waiters:
             futures.remove(future)
             if not futures:
                 del self._waiting[run_key]
+                self._unseen.discard(run_key)
 
     def _changed(self) -> None:
         self._count += 1
@@ -277,7 +278,7 @@ class Waiters:
     def _look(self, changed: bool) -> None:  # noqa: FBT001 - a listener
         if changed:
             self._changed()
-        if changed or self._unseen:
+        if changed or not all(map(self._executes, self._unseen)):
             self._check()
 
     def _check(self) -> None:
@@ -285,7 +286,7 @@ class Waiters:
         if self._waiting and not self._checking:
             self._checking = True
             keys = [key for key in self._waiting if not self._executes(key)]
-            self._unseen = len(keys) < len(self._waiting)
+            self._unseen = self._waiting.keys() - keys
             if not keys:
                 self._checking = False
                 return

@@ -163,6 +163,28 @@ async def test_a_result_waited_for_while_the_run_fails_and_is_resumed_is_the_las
 
 
 @in_loop
+async def test_while_nothing_changes_no_run_is_looked_up_that_is_waited_for(path, desk):
+    gate = desk.hold("first")
+    async with engine_at(path, errand, desk=desk, concurrency=1) as engine:
+        store, looked_up, quiet = engine._store, [], []
+        get_runs = store.get_runs
+        store.get_runs = lambda keys: looked_up.append(keys) or get_runs(keys)
+        handles = [await engine.enqueue(errand, ORDER) for _ in range(2)]
+        await gate.arrival()
+        results = [asyncio.create_task(handle.result()) for handle in handles]  # one is executed here, one is not
+
+        def looked(changed):
+            quiet.append(len(looked_up)) if not changed else quiet.clear()
+
+        forget = engine._watch.listen(looked)
+        await until(lambda: len(quiet) > 4)
+        forget()
+        assert quiet[1] == quiet[4]
+        gate.open()
+        assert await asyncio.gather(*results) == [RECEIPT] * 2
+
+
+@in_loop
 async def test_whoever_waits_for_a_run_that_ends_elsewhere_while_it_is_executed_here_is_told(path, desk):
     """What others have committed is seen while the run is still executed here, and nobody commits anything more."""
     gate = desk.hold("chore")

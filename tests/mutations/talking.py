@@ -41,7 +41,7 @@ TALKING = [
     ),
     Mutation(
         "who waits for a run that is executed here hears of its end elsewhere", "waiting.py",
-        "if changed or self._unseen:", "if changed:",
+        "if changed or not all(map(self._executes, self._unseen)):", "if changed:",
         "engine/test_waiting.py::test_whoever_waits_for_a_run_that_ends_elsewhere_while_it_is_executed_here_is_told[sqlite]",
     ),
 ]  # fmt: skip
