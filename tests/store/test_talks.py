@@ -8,9 +8,11 @@ import psycopg
 import pytest
 
 from perdure.errors import StoreBusy
+from perdure.model.queues import Limits, QueueRow
 from perdure.model.records import CommitItem, Kind, Status, Verdict
 from perdure.store.open import open_store
 from perdure.store.postgres.address import parse_address
+from perdure.store.protocol import Route
 from perdure.testing.store_suite import CASES, Bench, Holder
 from perdure.testing.store_suite.bench import ROUTE
 from tests.store.talking import TalkingStore, finish
@@ -168,6 +170,27 @@ def _waiting_for(server, holder):
     """Which of the server's processes waits for a lock that another one holds."""
     waiting = "SELECT pid FROM pg_locks WHERE NOT granted AND %s = ANY (pg_blocking_pids(pid))"
     return server.execute(waiting, [holder]).fetchone()
+
+
+def test_no_queue_is_locked_while_an_event_loop_does_something_else(bench, url):
+    address, slow = parse_address(url), Route(ROUTE.workflow, queue="slow")
+    bench.store.define_queues([QueueRow(0, "", "slow", Limits(concurrency=9))])
+    worker = bench.worker(routes=[slow])
+    for run_id in ("a", "b", "c"):
+        bench.create(run_id, queue="slow")
+    talk = bench.store.start_claims(worker, [slow], 1)
+    with psycopg.connect(address.conninfo, autocommit=True) as server:
+        while not talk.go_on():
+            server.execute(f"SELECT 1 FROM {address.schema}.queues FOR UPDATE NOWAIT")
+    with pytest.raises(StoreBusy):
+        talk.outcome()
+    assert len(bench.store.claim_runs(worker, [slow], 1)) == 1
+    assert bench.store.start_claims(worker, [slow], 1) is None  # as long as there is more
+    assert len(bench.store.claim_runs(worker, [slow], 5)) == 2
+    assert bench.store.claim_runs(worker, [slow], 5) == []
+    talk = bench.store.start_claims(worker, [slow], 1)
+    finish(talk)
+    assert talk.outcome() == []
 
 
 def test_a_claim_that_is_abandoned_has_claimed_nothing_and_locks_nothing(bench):

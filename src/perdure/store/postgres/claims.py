@@ -60,9 +60,11 @@ class Claiming:
         """Run key and epoch of what was about to be claimed."""
 
     def talk(self, now: int | None) -> Words[list[Claim] | None]:
-        """Look and claim without anybody who waits; None if there is too much to read for that."""
+        """Look and claim without anybody who waits; None if there is too much to read for that, or others would wait."""
         if not (yield from self.look(now)):
             return []
+        if self.locks_queues:
+            return None
         yield BEGIN
         try:
             claims = yield from self.claim(most=EASY)
@@ -90,6 +92,11 @@ class Claiming:
             _, self._ready, self._due, self._refused, self._suspects, _, _ = found
         others = self._ready or self._due or self._refused
         return others or any(one.any_claimable for one in self._seen)
+
+    @property
+    def locks_queues(self) -> bool:
+        """Whether a claim keeps others from claiming until it ends, as it locks queues with limits."""
+        return any(one.any_claimable for one in self._seen)
 
     def claim(self, *, most: int | None = None) -> Words[list[Claim]]:
         """Take up to ``limit`` due runs, inside a transaction.

@@ -118,6 +118,8 @@ class PostgresStore:
         self._connector = connector
         self._doubts: dict[int, list[tuple[int, int]]] = {}
         """By worker: what it may have claimed in transactions whose outcome it was not told."""
+        self._locks_queues = False
+        """Whether the last claim that was waited for had to lock queues with limits; the next one will."""
         try:
             self.created = migrate(self._writer, address.schema, create=create)
             self.store_id, self._database = self._writer.read(lambda session: session.fetch("store_id")[0])
@@ -258,12 +260,14 @@ class PostgresStore:
             return []
         doubts = self._doubts.get(worker_key)
         if doubts:
-            found = self._claimer.write(lambda session: session.hear(find_claims(worker_key, doubts)))
+            claims = self._claimer.write(lambda session: session.hear(find_claims(worker_key, doubts)))
             self._doubts.pop(worker_key, None)
-            if found:
-                return found
+            if claims:
+                return claims
         batch = Claiming(worker_key, self._numbers(routes), limit, facts=facts, only=only)
-        if not self._reader.read(lambda session: session.hear(batch.look(self._instant(now)))):
+        found = self._reader.read(lambda session: session.hear(batch.look(self._instant(now))))
+        self._locks_queues = batch.locks_queues
+        if not found:
             return []
         batch.tried.clear()
         try:
@@ -275,9 +279,9 @@ class PostgresStore:
     def start_claims(
         self, worker_key: int, routes: Sequence[Route], limit: int, *, facts: bytes = b"", now: int | None = None
     ) -> Talk[list[Claim]] | None:
-        """Begin to claim without waiting, as long as there is not much to read."""
+        """Begin to claim without waiting, as long as there is not much to read, nor a queue to lock."""
         numbers = self._routes.known(map(_names, routes))
-        if limit < 1 or not numbers or self._doubts.get(worker_key):
+        if limit < 1 or not numbers or self._locks_queues or self._doubts.get(worker_key):
             return None
         batch = Claiming(worker_key, numbers, limit, facts=facts, only=None)
         words = batch.talk(self._instant(now))
