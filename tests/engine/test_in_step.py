@@ -211,18 +211,27 @@ def test_an_interrupt_in_one_half_does_not_keep_the_other_from_going_on(url, mon
 class Blind(asyncio.SelectorEventLoop):
     """A loop that cannot watch sockets, as one of Windows's cannot."""
 
+    error: type[Exception] = NotImplementedError
+
     def add_reader(self, *_args):
-        raise NotImplementedError
+        raise self.error
 
 
-def test_where_the_loop_cannot_watch_sockets_threads_wait(url, desk):
+class Busy(Blind):
+    """A loop that watches as many files already as the system allows."""
+
+    error = OSError
+
+
+@pytest.mark.parametrize("kind", [Blind, Busy])
+def test_where_the_loop_cannot_watch_sockets_threads_wait(url, desk, kind):
     async def main():
         async with engine_at(url, job, desk=desk, concurrency=4) as engine:
             handles = await engine.enqueue_many(job, list(range(10)))
             assert [await handle.result(timeout=PATIENCE) for handle in handles] == [n + 1 for n in range(10)]
-            assert not engine._journal._talks.possible
+            assert engine._journal._talks.possible is (kind is Busy)
 
-    with asyncio.Runner(loop_factory=Blind) as runner:
+    with asyncio.Runner(loop_factory=kind) as runner:
         runner.run(main())
 
 

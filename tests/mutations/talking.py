@@ -44,4 +44,34 @@ TALKING = [
         "if changed or not all(map(self._executes, self._unseen)):", "if changed:",
         "engine/test_waiting.py::test_whoever_waits_for_a_run_that_ends_elsewhere_while_it_is_executed_here_is_told[sqlite]",
     ),
+    Mutation(
+        "who waits for runs asks for none while nothing changes", "waiting.py",
+        "self._unseen = self._waiting.keys() - keys", "pass",
+        "engine/test_waiting.py::test_while_nothing_changes_no_run_is_looked_up_that_is_waited_for[sqlite]",
+    ),
+    Mutation(
+        "a run that is claimed anew does not leave its slot", "runtime/slots.py",
+        "self._leaving.discard(run.run_key)  # that was", "pass  # that was",
+        _SLOTS + "a_run_that_is_claimed_anew_before_its_leaving_was_told_has_a_slot_like_any_other",
+    ),
+    Mutation(
+        "what waits for a slot does not go on when it hears news", "runtime/run.py",
+        "if self._advancing or self._rejoining or", "if self._advancing or",
+        _IN_STEP + "what_is_waiting_for_a_slot_does_not_go_on_when_it_hears_news",
+    ),
+    Mutation(
+        "a run whose last event is being written is still held", "runtime/vigil.py",
+        "if run.leaving is not None:", "if False:",
+        _IN_STEP + "a_run_that_is_written_as_waiting_is_not_taken_for_one_that_others_hold",
+    ),
+    Mutation(
+        "what the server is still claiming is waited for", "store/postgres/claims.py",
+        'yield ask("lock_runs", bigints(sorted(key for key, _ in wanted)), bigints([]))', "pass",
+        _TALKS + "what_the_server_is_still_claiming_when_the_connection_is_lost_is_not_forgotten",
+    ),
+    Mutation(
+        "no queue is locked across turns of an event loop", "store/postgres/claims.py",
+        "if self.locks_queues:", "if False:",
+        _TALKS + "no_queue_is_locked_while_an_event_loop_does_something_else",
+    ),
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from perdure.errors import StoreBusy
 from perdure.model.queues import Limits, QueueRow
@@ -181,7 +182,7 @@ def test_no_queue_is_locked_while_an_event_loop_does_something_else(bench, url):
     talk = bench.store.start_claims(worker, [slow], 1)
     with psycopg.connect(address.conninfo, autocommit=True) as server:
         while not talk.go_on():
-            server.execute(f"SELECT 1 FROM {address.schema}.queues FOR UPDATE NOWAIT")
+            server.execute(SQL("SELECT 1 FROM {}.queues FOR UPDATE NOWAIT").format(Identifier(address.schema)))
     with pytest.raises(StoreBusy):
         talk.outcome()
     assert len(bench.store.claim_runs(worker, [slow], 1)) == 1

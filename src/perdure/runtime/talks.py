@@ -30,8 +30,8 @@ class Talks:
         go_on = partial(self._go_on, talk, then)
         try:
             self._loop.add_reader(talk.fileno, go_on)
-        except NotImplementedError:
-            self.possible = False
+        except (NotImplementedError, OSError) as error:  # the latter where no more can be watched
+            self.possible = isinstance(error, OSError)
             talk.abandon()
             return False
         self._open[talk.fileno] = talk, then

@@ -60,7 +60,7 @@ class Claiming:
         """Run key and epoch of what was about to be claimed."""
 
     def talk(self, now: int | None) -> Words[list[Claim] | None]:
-        """Look and claim without anybody who waits; None if there is too much to read for that, or others would wait."""
+        """Look and claim without anybody who waits; None if that is too much to read, or others would wait."""
         if not (yield from self.look(now)):
             return []
         if self.locks_queues:
