@@ -169,45 +169,6 @@ async def test_while_one_half_of_what_is_in_step_is_written_the_other_goes_on(ur
         assert sizes.count(count // 2) >= 4
 
 
-INTERRUPTING = set()
-
-
-@workflow
-async def interrupted_once(n: int) -> int:
-    for turn in range(6):
-        n = await computes(n)
-        if turn == 1 and n in INTERRUPTING:
-            INTERRUPTING.clear()
-            raise KeyboardInterrupt
-    return n
-
-
-def test_an_interrupt_in_one_half_does_not_keep_the_other_from_going_on(url, monkeypatch):
-    monkeypatch.setattr("perdure.runtime.journal.TURNS", 1 << 16)  # the second half waits for the first to be written
-    count = 5 * FEW
-    INTERRUPTING.add(count - 1)  # one of the second half
-    engine = engine_at(url, interrupted_once, concurrency=count)
-    handles = []
-
-    async def begin():
-        await engine.start()
-        handles.extend(await engine.enqueue_many(interrupted_once, list(range(count))))
-        await asyncio.get_running_loop().create_future()
-
-    async def end():
-        async with asyncio.timeout(PATIENCE):
-            results = [await handle.result() for handle in handles]
-        await engine.stop()
-        return results
-
-    with asyncio.Runner() as runner:
-        loop = runner.get_loop()
-        waiting = loop.create_task(begin())
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(waiting)
-        assert loop.run_until_complete(end()) == list(range(count))
-
-
 class Blind(asyncio.SelectorEventLoop):
     """A loop that cannot watch sockets, as one of Windows's cannot."""
 

@@ -126,7 +126,7 @@ async def test_runs_are_found_by_what_stopped_them_and_by_when_and_counted(path,
         began = to_datetime(clock.now())
         await engine.enqueue_many(refusing, ["a", "b"], run_ids=["order-1", "order-2"])
         await engine.run(chore, run_id="done")
-        while [row async for row in engine.runs(status="running")] or await engine.runs(status="pending").count():
+        while await engine.runs(status="pending").count() or [row async for row in engine.runs(status="running")]:
             await asyncio.sleep(0)  # until both wait for their second attempt
         assert await engine.counts() == Counts(
             {Status.RETRYING: 2, Status.COMPLETED: 1},

@@ -51,8 +51,8 @@ TALKING = [
     ),
     Mutation(
         "a run that is claimed anew does not leave its slot", "runtime/slots.py",
-        "self._leaving.discard(run.run_key)  # that was", "pass  # that was",
-        _SLOTS + "a_run_that_is_claimed_anew_before_its_leaving_was_told_has_a_slot_like_any_other",
+        "self._leaving.discard(run.run_key)  # if it", "pass  # if it",
+        _SLOTS + "a_run_that_is_claimed_anew_before_its_wait_is_told_keeps_its_slot",
     ),
     Mutation(
         "what waits for a slot does not go on when it hears news", "runtime/run.py",

@@ -13,6 +13,7 @@ from perdure.model.queues import Limits, QueueRow
 from perdure.model.records import CommitItem, Kind, Status, Verdict
 from perdure.store.open import open_store
 from perdure.store.postgres.address import parse_address
+from perdure.store.postgres.claims import EASY
 from perdure.store.protocol import Route
 from perdure.testing.store_suite import CASES, Bench, Holder
 from perdure.testing.store_suite.bench import ROUTE
@@ -236,7 +237,14 @@ def test_while_a_connection_is_used_nobody_else_talks_on_it(bench):
     assert bench.store.start_commit([two.steps()]) is not None
 
 
-def test_more_than_fits_into_the_socket_is_sent_as_it_can_be(bench):
+def test_more_than_fits_into_the_socket_is_sent_as_it_can_be(url):
+    with wired(url) as (wire, far), Bench(lambda: open_store(far, durability="process")) as bench:
+        _send_much(bench, wire)
+
+
+def _send_much(bench, wire):
+    first = bench.hold("first")
+    assert first.commit(first.steps()) == [APPLIED]
     held = [bench.hold(f"run-{number}") for number in range(40)]
     talk = bench.store.start_commit([one.steps() for one in held])  # after which it is prepared
     finish(talk)
@@ -244,8 +252,9 @@ def test_more_than_fits_into_the_socket_is_sent_as_it_can_be(bench):
     items = [CommitItem(one.key, one.epoch, []) for one in held]
     for one, item in zip(held, items, strict=True):
         item.events = [one.event(Kind.STEP_COMPLETED, b'"' + b"x" * 500_000 + b'"', "greet/say#3")]
-    talk = bench.store.start_commit(items)
-    assert talk.unsent
+    with wire.held_up():
+        talk = bench.store.start_commit(items)
+        assert talk.unsent
     finish(talk)
     assert talk.outcome() == [APPLIED] * len(items)
     assert len(bench.log(held[-1].key)[-1].payload) == 500_002
@@ -262,18 +271,17 @@ def test_what_no_query_takes_is_left_to_the_verb_that_waits(bench):
     assert talk.outcome() == [APPLIED]
 
 
-def test_where_there_is_much_to_read_somebody_waits_for_it(bench, monkeypatch):
-    monkeypatch.setattr("perdure.store.postgres.claims.EASY", 3)
+def test_where_there_is_much_to_read_somebody_waits_for_it(bench):
     worker = bench.worker()
     held = bench.hold("long", worker)
-    assert held.commit(held.steps(3)) == [APPLIED]
+    assert held.commit(held.steps(EASY)) == [APPLIED]
     bench.store.release(worker, [held.key])
     talk = bench.store.start_claims(worker, [ROUTE], 5)
     finish(talk)
     with pytest.raises(StoreBusy):
         talk.outcome()
     (claim,) = bench.claim(worker)
-    assert len(claim.events) == 7
+    assert claim.row.seq == EASY + 4
 
 
 def test_a_file_is_asked_at_once(store_path):

@@ -18,6 +18,8 @@ class Wire:
         self._ends = []
         self._last_words = None
         self._deaf = False
+        self._passes = threading.Event()
+        self._passes.set()
         self.cuts = 0
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -28,6 +30,15 @@ class Wire:
         With ``for_good`` nobody comes through any more until ``accept``.
         """
         self._last_words, self._deaf = words, for_good
+
+    @contextmanager
+    def held_up(self):
+        """Meanwhile nothing that is said comes through."""
+        self._passes.clear()
+        try:
+            yield
+        finally:
+            self._passes.set()
 
     def refuse(self):
         """Cut every connection, and let no new one through until ``accept``."""
@@ -65,6 +76,7 @@ class Wire:
 
     def _said(self, client, speaker, listener):
         """Pass on what was said; whether the wire still stands."""
+        self._passes.wait()
         data = speaker.recv(1 << 16)
         if not data:
             return False

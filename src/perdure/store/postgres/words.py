@@ -36,6 +36,3 @@ def tell(query: str, *values: Any) -> Ask:
 BEGIN: Final = tell("begin")
 COMMIT: Final = ask("commit")
 ROLLBACK: Final = ask("rollback")
-
-
-__all__ = ["BEGIN", "COMMIT", "ROLLBACK", "Ask", "Words", "ask", "tell"]
