@@ -46,7 +46,7 @@ TALKING = [
     ),
     Mutation(
         "who waits for runs asks for none while nothing changes", "waiting.py",
-        "self._unseen = self._waiting.keys() - keys", "pass",
+        "if changed or not all(map(self._executes, self._unseen)):", "if changed or self._unseen:",
         "engine/test_waiting.py::test_while_nothing_changes_no_run_is_looked_up_that_is_waited_for[sqlite]",
     ),
     Mutation(
