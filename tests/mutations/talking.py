@@ -21,7 +21,7 @@ TALKING = [
     ),
     Mutation(
         "a batch is written only if all of it is", "store/postgres/commit.py",
-        "[APPLIED] * len(items) if len(written) == len(items) else None", "[APPLIED] * len(items)",
+        "[APPLIED] * len(items) if len(passed) == len(items) else None", "[APPLIED] * len(items)",
         _TALKS + "of_a_batch_with_one_refused_item_the_verb_that_waits_tells_which",
     ),
     Mutation(

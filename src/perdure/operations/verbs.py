@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Calls(Protocol):
-        """How a verb of the store is executed: the journal's ``call``."""
+        """How a verb of the store is executed: beside what runs write, where the store can do both at a time."""
 
         def __call__(self, verb: Callable[[], T], /, *, then: Callable[[T], object] | None = None) -> asyncio.Future[T]:
             """Execute it in its turn; ``then`` gets what it gives, whoever waits for that."""

@@ -91,7 +91,7 @@ class Claiming:
             found = (yield ask("look_for_claims", self._free, self._now, self._worker))[0]
             _, self._ready, self._due, self._refused, self._suspects, _, _ = found
         others = self._ready or self._due or self._refused
-        return others or any(one.any_claimable for one in self._seen)
+        return others or self.locks_queues
 
     @property
     def locks_queues(self) -> bool:

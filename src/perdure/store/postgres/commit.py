@@ -68,27 +68,21 @@ def commit(writer: Writer, outreach: Outreach, items: Sequence[CommitItem]) -> l
 
 def words(items: Sequence[CommitItem]) -> Words[list[Verdict] | None] | None:
     """What to say to write a batch together, if it can be; else None."""
-    if not items or not _are_plain(items):
-        return None
-    if _is_lone_event(items):
-        return _say_event(items[0].events[0])
-    return _say_items(items)
+    return _say_all(items) if items and _are_plain(items) else None
 
 
-def _say_event(event: Event) -> Words[list[Verdict] | None]:
-    written = yield ask("append_event", *event)
-    return [APPLIED] if written else None
+def _say_all(items: Sequence[CommitItem]) -> Words[list[Verdict] | None]:
+    passed = yield from _say(items)
+    return [APPLIED] * len(items) if len(passed) == len(items) else None
 
 
-def _say_items(items: Sequence[CommitItem]) -> Words[list[Verdict] | None]:
-    query, values = _statement(items)
-    written = yield ask(query, *values)
-    return [APPLIED] * len(items) if len(written) == len(items) else None
-
-
-def _is_lone_event(items: Sequence[CommitItem]) -> bool:
+def _say(items: Sequence[CommitItem]) -> Words[set[int]]:
+    """Write plain items in one statement; the keys of the runs whose items passed."""
     item = items[0]
-    return len(items) == 1 and len(item.events) == 1 and item.state is None and item.inbox_seen is None
+    if len(items) == 1 and len(item.events) == 1 and item.state is None and item.inbox_seen is None:
+        return {item.run_key} if (yield ask("append_event", *item.events[0])) else set()
+    query, values = _statement(items)
+    return {key for (key,) in (yield ask(query, *values))}
 
 
 def _are_plain(items: Sequence[CommitItem]) -> bool:
@@ -108,14 +102,9 @@ def _is_plain(item: CommitItem) -> bool:
 
 
 def _write_plain(writer: Writer, items: Sequence[CommitItem]) -> set[int]:
-    """Write plain items in one statement; the keys of the runs whose items passed. If one is refused, none are."""
+    """Write them and wait; if the database refuses one, none has passed."""
     try:
-        if _is_lone_event(items):
-            event = items[0].events[0]
-            appended = writer.write_at_once(lambda session: session.change("append_event", *event))
-            return {event[0]} if appended else set()
-        query, values = _statement(items)
-        return {key for (key,) in writer.write_at_once(lambda session: session.fetch(query, *values))}
+        return writer.write_at_once(lambda session: session.hear(_say(items)))
     except (Refused, *REFUSED):
         return set()
 

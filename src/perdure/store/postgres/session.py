@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGresult
 
-    from perdure.store.postgres.words import Ask, Words
+    from perdure.store.postgres.words import Words
     from perdure.store.rows import Row
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Session:
 
     def change(self, query: str, *values: Any) -> int:
         """Execute a query for its effect; how many rows it concerned."""
-        return self._execute(query, values).command_tuples or 0
+        return self._check(self._execute(query, values)).command_tuples or 0
 
     def hear(self, words: Words[T]) -> T:
         """Say what there is to say, and wait for each answer; returns what comes of it."""
@@ -91,10 +91,10 @@ class Session:
 
     # -- asked without waiting, through a talk
 
-    def encoded(self, ask: Ask) -> Encoded:
+    def encoded(self, query: str, values: tuple[Any, ...]) -> Encoded:
         """A query as it is sent; without a name it is to be prepared first."""
-        kinds, data = _encoded(ask.values)
-        key = ask.query, tuple(kinds)
+        kinds, data = _encoded(values)
+        key = query, tuple(kinds)
         return Encoded(key, self._prepared.get(key), data)
 
     def prepare(self, asked: Encoded) -> None:
@@ -145,19 +145,18 @@ class Session:
         return done
 
     def _execute(self, query: str, values: tuple[Any, ...]) -> PGresult:
-        kinds, data = _encoded(values)
+        key, name, data = self.encoded(query, values)
+        _, kinds = key
         formats = [Format.BINARY] * len(data)
         pgconn = self.connection.pgconn
         if not self._prepares:
-            return self._check(pgconn.exec_params(self._texts[query], data, kinds, formats, Format.BINARY))
-        key = query, tuple(kinds)
-        name = self._prepared.get(key)
+            return pgconn.exec_params(self._texts[query], data, kinds, formats, Format.BINARY)
         if name is None:
             name = self._new_name(query)
             self._check(pgconn.prepare(name, self._texts[query], kinds))
             self._prepared[key] = name
         # Nulls are taken here as well, though the annotation does not say so.
-        return self._check(pgconn.exec_prepared(name, data, formats, Format.BINARY))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        return pgconn.exec_prepared(name, data, formats, Format.BINARY)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
     def _new_name(self, query: str) -> bytes:
         return b"%s_%d" % (query.encode(), len(self._prepared))

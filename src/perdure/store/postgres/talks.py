@@ -173,7 +173,7 @@ class ServerTalk(Generic[T]):
     def _ask(self) -> None:
         """Say what is left: together if that can be, else the first of it."""
         session, pgconn, left = self._session, self._pgconn, self._left
-        asked = [session.encoded(ask) for ask in (left if _TOGETHER else left[:1])]
+        asked = [session.encoded(ask.query, ask.values) for ask in (left if _TOGETHER else left[:1])]
         missing = next((one for one in asked if one.name is None), None)
         self._prepares = missing is not None
         if missing is not None:
