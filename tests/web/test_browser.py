@@ -284,6 +284,8 @@ def runs_are_filtered_and_namespaces_switched(site):
     site.enqueue(shop.nap, "invoice", namespace="billing", delay="1h")
     with site.tab() as tab:
         tab.goto("/runs")
+        while not tab.locator(".spaces").count():  # which namespaces there are is looked up now and then
+            tab.goto("/runs")
         rows = tab.locator("tbody tr")
         tab.locator(".statuses label.failed").click()
         tab.get_by_role("button", name="Filter").click()
