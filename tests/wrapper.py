@@ -12,8 +12,11 @@ class Wrapper:
     def __getattr__(self, name):
         return getattr(self.inner, name)
 
-    def start_commit(self, _items):
+    def start_create(self, *_args, **_options):
         """Nothing, so that the verb itself is asked, which may be another one here."""
+
+    def start_commit(self, _items):
+        """Likewise."""
 
     def start_claims(self, *_args, **_options):
         """Likewise."""

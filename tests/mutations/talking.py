@@ -70,6 +70,11 @@ TALKING = [
         _TALKS + "what_the_server_is_still_claiming_when_the_connection_is_lost_is_not_forgotten",
     ),
     Mutation(
+        "what is locked before anything is known is not taken for all there is", "store/postgres/claims.py",
+        "if not self._is_plain:", "if False:",
+        _TALKS + "what_is_locked_before_anything_is_known_is_not_all_that_is_claimed",
+    ),
+    Mutation(
         "no queue is locked across turns of an event loop", "store/postgres/claims.py",
         "if self.locks_queues:", "if False:",
         _TALKS + "no_queue_is_locked_while_an_event_loop_does_something_else",

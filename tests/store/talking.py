@@ -11,11 +11,14 @@ PATIENCE = 10
 
 
 class TalkingStore(Wrapper):
-    """Commits and claims as an event loop does, and counts how often that was enough."""
+    """Creates, claims and commits as an event loop does, and counts how often that was enough."""
 
     def __init__(self, inner):
         super().__init__(inner)
         self.talked = 0
+
+    def create_runs(self, new, /, **options):
+        return self._asked(self.inner.start_create(new, **options), lambda: self.inner.create_runs(new, **options))
 
     def commit(self, items, *, wait=True):
         return self._asked(self.inner.start_commit(items), lambda: self.inner.commit(items, wait=wait))

@@ -14,7 +14,7 @@ from perdure.store.open import open_store
 from perdure.store.postgres.arrays import bigints
 from perdure.store.postgres.session import Session
 from perdure.store.postgres.sql import QUERIES
-from perdure.store.protocol import Route
+from perdure.store.protocol import PAGE, Route
 from perdure.testing.store_suite import Bench
 
 pytestmark = pytest.mark.postgres
@@ -208,7 +208,7 @@ def test_a_claim_costs_the_same_behind_any_number_of_other_runs(empty):
             touched = 0
             for name, values in (
                 ("look_for_claims", (routes, None, worker)),
-                ("claim_ready", (routes, 5, FORMAT, worker)),
+                ("claim_ready", (routes, 5, FORMAT, worker, PAGE)),
                 ("next_due", (routes,)),
             ):
                 explained = {name: b"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) " + texts[name]}

@@ -14,15 +14,17 @@ from perdure.model.records import CommitItem, Kind, Status, Verdict
 from perdure.store.open import open_store
 from perdure.store.postgres.address import parse_address
 from perdure.store.postgres.claims import EASY
+from perdure.store.postgres.runs import IN_A_STATEMENT
 from perdure.store.protocol import Route
 from perdure.testing.store_suite import CASES, Bench, Holder
-from perdure.testing.store_suite.bench import ROUTE
+from perdure.testing.store_suite.bench import ROUTE, SECOND
 from tests.store.talking import TalkingStore, finish
 from tests.store.wire import wired
 
 pytestmark = pytest.mark.postgres
 APPLIED, ALREADY, FENCED = Verdict.APPLIED, Verdict.ALREADY, Verdict.FENCED
 LAWS = (
+    "creating",
     "committing",
     "claiming",
     "queueing",
@@ -78,6 +80,57 @@ def test_what_is_said_is_prepared_once_and_claims_and_commits_go_through(bench):
     assert store.talked == 6
     assert store.claim_runs(worker, [ROUTE], 5) == []
     assert store.talked == 7
+
+
+def test_runs_are_created_in_one_breath_and_what_is_there_is_left_to_the_verb_that_waits(bench):
+    store = TalkingStore(bench.store)
+    made = store.create_runs([bench.new(f"new-{number}") for number in range(3 * IN_A_STATEMENT)])
+    assert [one.row for one in made] == [bench.row(one.row.run_key) for one in made]
+    assert all(one.is_new and bench.kinds(one.row.run_key) == [Kind.RUN_CREATED] for one in made)
+    worker = bench.worker()
+    (one,) = store.create_runs([bench.new("claimed")], claim_for=worker)
+    assert one.claim.row == bench.row(one.row.run_key)
+    assert one.claim.events == bench.log(one.row.run_key)
+    assert store.talked == 2
+    there, new = store.create_runs([bench.new("new-3"), bench.new("other")])
+    assert (there.is_new, there.row) == (False, made[3].row)
+    assert (new.is_new, new.row) == (True, bench.row(new.row.run_key))
+    assert store.talked == 2
+
+
+def test_a_run_whose_creation_was_not_answered_is_found_to_be_new(bench, url):
+    with wired(url) as (wire, far), Bench(lambda: open_store(far, durability="process")) as other:
+        store = TalkingStore(other.store)
+        for run_id in ("a", "b"):  # the second is talked about, after which all is prepared
+            assert store.create_runs([other.new(run_id)])[0].is_new
+        assert store.talked == 1
+        new = [other.new("lost")]
+        wire.cut_after(b"lost")
+        talk = other.store.start_create(new)
+        finish(talk)
+        with pytest.raises(StoreBusy):
+            talk.outcome()
+        assert wire.cuts == 1
+        (made,) = other.store.create_runs(new)
+        assert made.is_new
+        assert other.kinds(made.row.run_key) == [Kind.RUN_CREATED]
+
+
+def test_what_is_locked_before_anything_is_known_is_not_all_that_is_claimed(bench):
+    store = TalkingStore(bench.store)
+    worker, due = bench.worker(), bench.store.now() + SECOND
+    for number in range(2):  # the second is locked at once
+        bench.create(f"ready-{number}")
+        assert len(store.claim_runs(worker, [ROUTE], 5)) == 1
+    bench.create("later", delay_until=due)
+    bench.create("ready")
+    claims = store.claim_runs(worker, [ROUTE], 5, now=due)
+    assert sorted(claim.row.run_id for claim in claims) == ["later", "ready"]
+    assert store.talked == 3
+    assert store.claim_runs(worker, [ROUTE], 5) == []
+    bench.create("free")
+    (claim,) = bench.claim(bench.worker())  # nothing is left locked
+    assert claim.row.run_id == "free"
 
 
 def test_of_a_batch_with_one_refused_item_the_verb_that_waits_tells_which(bench):

@@ -129,7 +129,9 @@ def author() -> Author:
 def operate(store: Store, act: Callable[[Operations], Coroutine[Any, Any, T]]) -> T:
     """Do something with runs through the operations that engines use as well."""
 
-    def call(verb: Callable[[], V], /, *, then: Callable[[V], object] | None = None) -> asyncio.Future[V]:
+    def call(
+        verb: Callable[[], V], /, *, then: Callable[[V], object] | None = None, **_start: object
+    ) -> asyncio.Future[V]:
         future: asyncio.Future[V] = asyncio.get_running_loop().create_future()
         try:
             result = verb()

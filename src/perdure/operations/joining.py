@@ -129,7 +129,7 @@ def _calls(visitor: Guest) -> Any:
         with raw.lock:
             return verb()
 
-    async def call(verb: Callable[[], T], /, *, then: Callable[[T], object] | None = None) -> T:
+    async def call(verb: Callable[[], T], /, *, then: Callable[[T], object] | None = None, **_start: object) -> T:
         if asyncio._get_running_loop() is None:
             done = locked(verb)
         elif visitor.is_async and hasattr(raw, "pgconn"):

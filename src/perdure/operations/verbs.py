@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from perdure.model.records import Claim, Created
     from perdure.operations.starting import Start
     from perdure.store.protocol import Store
+    from perdure.store.talk import Talk
     from perdure.telemetry.otel import Tracing
     from perdure.transactional.source import Source
 
@@ -58,8 +59,18 @@ if TYPE_CHECKING:
     class Calls(Protocol):
         """How a verb of the store is executed: beside what runs write, where the store can do both at a time."""
 
-        def __call__(self, verb: Callable[[], T], /, *, then: Callable[[T], object] | None = None) -> asyncio.Future[T]:
-            """Execute it in its turn; ``then`` gets what it gives, whoever waits for that."""
+        def __call__(
+            self,
+            verb: Callable[[], T],
+            /,
+            *,
+            start: Callable[[], Talk[T] | None] | None = None,
+            then: Callable[[T], object] | None = None,
+        ) -> asyncio.Future[T]:
+            """Execute it in its turn; ``then`` gets what it gives, whoever waits for that.
+
+            ``start`` begins what the verb does without a thread that waits, for who can do without.
+            """
             ...
 
 
@@ -213,7 +224,11 @@ class Operations:
                 if one.claim is not None and claimed is not None:
                     claimed(one.claim)
 
-        created = await self.call(lambda: self.store.create_runs(runs, claim_for=claim_for, facts=facts), then=then)
+        created = await self.call(
+            lambda: self.store.create_runs(runs, claim_for=claim_for, facts=facts),
+            start=lambda: self.store.start_create(runs, claim_for=claim_for, facts=facts),
+            then=then,
+        )
         for run, found in zip(runs, created, strict=True):
             if found.purged is not None:
                 raise refused(found.purged, run.run_id)

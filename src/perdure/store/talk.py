@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perdure.model.records import Claim, CommitItem, Verdict
+    from perdure.model.records import Claim, CommitItem, Created, NewRun, Verdict
     from perdure.store.route import Route
 
 T_co = TypeVar("T_co", covariant=True)
@@ -45,6 +45,15 @@ class Talk(Protocol[T_co]):
 
 class Talking(Protocol):
     """The verbs of a store that can be begun without a thread that waits for their end."""
+
+    def start_create(
+        self, new: Sequence[NewRun], /, *, claim_for: int | None = None, facts: bytes = b"", now: int | None = None
+    ) -> Talk[list[Created]] | None:
+        """Begin what ``create_runs`` does; None where that has to wait for something, as it may for most runs.
+
+        ``create_runs`` with the same runs is the remedy likewise, which finds what is there.
+        """
+        ...
 
     def start_commit(self, items: Sequence[CommitItem], /) -> Talk[list[Verdict]] | None:
         """Begin what ``commit`` does; None where that has to wait for something, as it may for most items.

@@ -165,7 +165,9 @@ class Reader:
             StoreError: the store cannot be opened.
         """
 
-        def call(verb: Callable[[], T], /, *, then: Callable[[T], object] | None = None) -> asyncio.Future[T]:
+        def call(
+            verb: Callable[[], T], /, *, then: Callable[[T], object] | None = None, **_start: object
+        ) -> asyncio.Future[T]:
             def task(_: Store) -> T:
                 result = verb()
                 if then is not None:

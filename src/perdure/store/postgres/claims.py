@@ -22,14 +22,18 @@ if TYPE_CHECKING:
 
     from perdure.model.queues import Gate
     from perdure.store.postgres.queues import Seen
-    from perdure.store.postgres.words import Words
+    from perdure.store.postgres.words import Ask, Words
     from perdure.store.queueing import Gated
+    from perdure.store.rows import Row
 
 SUSPECT = 2
 """Crashes in a row from which on a run is claimed alone."""
 
 EASY = 2000
 """Events of logs that are read without having somebody wait for them: more would keep the event loop from its work."""
+
+_SEQ = 28
+"""Where the columns of an event begin, in what is ready."""
 
 _Candidate = tuple[int, int, RunRow]
 """Rank, run key and row: sorts in the order of claiming."""
@@ -40,10 +44,16 @@ class _TooMuch(Exception):
 
 
 class Claiming:
-    """One try of a worker to claim runs; done again it gives what an earlier try has claimed."""
+    """One try of a worker to claim runs; done again it gives what an earlier try has claimed.
+
+    Attributes:
+        worker: its key.
+        tried: run key and epoch of what was about to be claimed.
+        likely: whether something is ready, and nothing else matters, as far as is known: then it is locked at once.
+    """
 
     def __init__(self, worker_key: int, routes: Sequence[int], limit: int, *, facts: bytes, only: int | None) -> None:
-        self._worker, self._limit = worker_key, limit
+        self.worker, self._limit = worker_key, limit
         self._all = routes
         self._routes = self._free = bigints(routes)
         """All routes, and those to queues without limits."""
@@ -52,20 +62,27 @@ class Claiming:
         """Queues with limits."""
         self._now = 0
         self._given: int | None = None
-        self._ready = self._due = self._refused = self._suspects = False
+        self._ready = self._due = self._refused = self._suspects = self._limited = False
         self._open: list[int] = []
         """Sets of builds whose refused runs the worker may claim, as its own build is not among them."""
         self._ats: dict[int, int] = {}
+        self._locked: list[Row] | None = None
+        """What is ready, if it is locked already."""
+        self._logs: dict[int, list[Event]] = {}
+        """Logs that came with what is ready."""
         self.tried: list[tuple[int, int]] = []
-        """Run key and epoch of what was about to be claimed."""
+        self.likely = False
 
     def talk(self, now: int | None) -> Words[list[Claim] | None]:
         """Look and claim without anybody who waits; None if that is too much to read, or others would wait."""
-        if not (yield from self.look(now)):
-            return []
-        if self.locks_queues:
-            return None
-        yield BEGIN
+        if not (self.likely and (yield from self._guess(now))):
+            found = yield from self.look(now)
+            self.likely = self._is_plain
+            if not found:
+                return []
+            if self.locks_queues:
+                return None
+            yield BEGIN
         try:
             claims = yield from self.claim(most=EASY)
         except _TooMuch:
@@ -74,21 +91,46 @@ class Claiming:
         _ = yield COMMIT
         return claims
 
+    def _guess(self, now: int | None) -> Words[bool]:
+        """Lock what is ready before it is known whether that is all that matters; False, with no lock, if it is not."""
+        self._given = now
+        yield tell("look_for_claims", self._routes, now, self.worker)
+        yield BEGIN
+        seen, *found = yield self._ask_for_ready()
+        self._see(seen)
+        if not self._is_plain:
+            _ = yield ROLLBACK
+            return False
+        self._locked = found
+        return True
+
+    def _ask_for_ready(self) -> Ask:
+        return ask("claim_ready", self._free, self._limit, FORMAT, self.worker, PAGE)
+
+    def _see(self, found: Row) -> None:
+        """Take in what there is to claim."""
+        self._now, self._ready, self._due, self._refused, self._suspects, self._open, self._limited = found
+        self._seen, self._free = [], self._routes
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether what is ready is all that matters."""
+        return self._ready and not (self._due or self._refused or self._suspects or self._limited)
+
     def look(self, now: int | None) -> Words[bool]:
         """Whether a claim would find anything; a hint, for which no lock is taken."""
         self._given = now
-        found = (yield ask("look_for_claims", self._routes, now, self._worker))[0]
-        self._now, ready, self._due, self._refused, self._suspects, self._open, limited = found
-        self._ready, self._seen, self._free = ready, [], self._routes
-        if limited and (ready or self._due or self._refused):
-            self._seen = yield from queues.look(self._all, self._worker, self._now)
+        self._see((yield ask("look_for_claims", self._routes, now, self.worker))[0])
+        ready = self._ready
+        if self._limited and (ready or self._due or self._refused):
+            self._seen = yield from queues.look(self._all, self.worker, self._now)
         if not self._seen or self._only is not None:
             return bool(ready or self._due or self._refused)
         free = without(self._all, self._seen)
         self._free = bigints(free)
         self._ready = self._due = self._refused = self._suspects = False
         if free:
-            found = (yield ask("look_for_claims", self._free, self._now, self._worker))[0]
+            found = (yield ask("look_for_claims", self._free, self._now, self.worker))[0]
             _, self._ready, self._due, self._refused, self._suspects, _, _ = found
         others = self._ready or self._due or self._refused
         return others or self.locks_queues
@@ -108,14 +150,15 @@ class Claiming:
             _TooMuch: there are more; nothing was written.
         """
         if self.tried:
-            found = yield from find_claims(self._worker, self.tried)
+            found = yield from find_claims(self.worker, self.tried)
             if found:
                 return found
+        self._logs = {}
         gated: list[Gated] = []
         # What no claim would find anything in is neither locked nor counted.
         seen = [one for one in self._seen if self._only is not None or one.any_claimable]
         if seen:
-            gated, self._now = yield from queues.locked_gates(seen, self._worker, self._given)
+            gated, self._now = yield from queues.locked_gates(seen, self.worker, self._given)
         through: list[tuple[Gate, list[Ready]]] = []
         if self._only is not None:
             chosen, through = yield from self._candidate(self._only, gated)
@@ -125,11 +168,12 @@ class Claiming:
             chosen = (yield from self._candidates())[: self._limit]
         if most is not None and sum(row.seq for _, _, row in chosen) > most:
             raise _TooMuch
-        histories = yield from _histories([key for _, key, _ in chosen])
+        logs = self._logs
+        logs |= yield from _histories([key for _, key, _ in chosen if key not in logs])
         claims: list[Claim] = []
         for _, key, row in chosen:
             try:
-                claims.append((yield from self._seal(row, histories[key])))
+                claims.append((yield from self._seal(row, logs[key])))
             except DAMAGED as error:
                 yield setting_aside(key, error)
         yield from self._write([claim.row for claim in claims])
@@ -142,12 +186,19 @@ class Claiming:
         """What is claimable of routes to queues without limits, and a suspect."""
         if self._due:
             yield tell("promote_due", self._free, self._now, self._limit, PRIORITY_WEIGHT)
-        found = yield ask("claim_ready", self._free, self._limit, FORMAT, self._worker)
+        found, self._locked = self._locked, None
+        if found is None:
+            found = yield self._ask_for_ready()
+        rows = {row[0]: row for row in found}
+        for row in found:
+            if row[_SEQ] is not None:
+                self._logs.setdefault(row[0], []).append(event_of((row[0], *row[_SEQ:])))
+        found = list(rows.values())
         listed = bigints(self._open)
         if self._refused:
-            found += yield ask("claim_refused", self._free, self._limit, FORMAT, self._worker, listed)
+            found += yield ask("claim_refused", self._free, self._limit, FORMAT, self.worker, listed)
         if self._suspects:
-            found += yield ask("claim_suspect", self._free, FORMAT, self._worker, listed)
+            found += yield ask("claim_suspect", self._free, FORMAT, self.worker, listed)
         return sorted(map(_candidate, found))
 
     def _gated_candidates(self, gated: list[Gated]) -> Words[tuple[list[_Candidate], list[tuple[Gate, list[Ready]]]]]:
@@ -164,9 +215,9 @@ class Claiming:
                 routes, was = bigints(one.routes), seen[one.gate.row.queue_key]
                 if was.any_due:
                     yield tell("promote_due", routes, self._now, self._limit, PRIORITY_WEIGHT)
-                found = yield from queues.candidates(one, self._worker, self._open, self._limit)
+                found = yield from queues.candidates(one, self.worker, self._open, self._limit)
                 if was.any_suspect and not has_suspect:
-                    suspects = yield ask("claim_suspect", routes, FORMAT, self._worker, bigints(self._open))
+                    suspects = yield ask("claim_suspect", routes, FORMAT, self.worker, bigints(self._open))
                     found += map(queues.candidate, suspects)
                     has_suspect = bool(suspects)
             through.append((one.gate, found))
@@ -180,7 +231,7 @@ class Claiming:
         if self._due:
             yield tell("promote_one", run_key, self._now, PRIORITY_WEIGHT)
         listed = bigints(self._open)
-        found = yield ask("claim_one", run_key, self._routes, FORMAT, self._worker, listed)
+        found = yield ask("claim_one", run_key, self._routes, FORMAT, self.worker, listed)
         if not found:
             return [], []
         chosen = _candidate(found[0])
@@ -203,7 +254,7 @@ class Claiming:
         if complete:
             log.append(event)
         claimed = row._replace(
-            status=Status.RUNNING, worker_key=self._worker, epoch=epoch, seq=event.seq, hash=event.hash,
+            status=Status.RUNNING, worker_key=self.worker, epoch=epoch, seq=event.seq, hash=event.hash,
             wake_at=None, reason=None,
         )  # fmt: skip
         self._ats[key] = event.at
@@ -221,7 +272,7 @@ class Claiming:
             bigints([self._ats[row.run_key] for row in rows]),
             bigints([row.epoch for row in rows]),
             byteas([row.hash for row in rows]),
-            self._worker,
+            self.worker,
             self._facts,
         )
 

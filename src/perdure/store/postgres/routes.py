@@ -37,6 +37,10 @@ class Routes:
         wanted = dict.fromkeys(routes)
         return [known[names] for names in wanted] if all(names in known for names in wanted) else None
 
+    def get(self, names: Names) -> int | None:
+        """The number of one that has been met."""
+        return self._numbers.get(names)
+
     def number(self, names: Names) -> int:
         """The same for one."""
         found = self._numbers.get(names)

@@ -10,6 +10,7 @@ from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, tex
 from perdure.store.postgres.burial import buried
 from perdure.store.postgres.reusing import make_way
 from perdure.store.postgres.tags import tag
+from perdure.store.postgres.words import BEGIN, COMMIT, ask, tell
 from perdure.store.purging import refused
 from perdure.store.rows import run_row
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
     from perdure.model.records import Artifact, NewRun
     from perdure.store.postgres.session import Session
+    from perdure.store.postgres.words import Words
 
-_CHUNK: Final = 32
+IN_A_STATEMENT: Final = 32
 """Runs in one statement: it pairs each new row with what it was made of by going through all of them."""
 
 
@@ -41,12 +43,32 @@ class Creation:
         self._new = {run.uid: run for run in runs}
         self._routes = numbers = {run.uid: route for run, route in zip(runs, routes, strict=True)}
         new = list(self._new.values())
-        self._chunks = [self._columns(new[at : at + _CHUNK], numbers) for at in range(0, len(new), _CHUNK)]
+        self._chunks = [
+            self._columns(new[at : at + IN_A_STATEMENT], numbers) for at in range(0, len(new), IN_A_STATEMENT)
+        ]
 
     @property
     def is_simple(self) -> bool:
         """Whether one statement creates them all."""
         return len(self._chunks) == 1 and not self._has_more
+
+    def words(self) -> Words[list[Created] | None] | None:
+        """What to say to create runs that are all new, if there is no more to it; else None."""
+        return None if self._has_more else self._say()
+
+    def _say(self) -> Words[list[Created] | None]:
+        """Create them; None if not all were, so that somebody has to find those that are there."""
+        if len(self._chunks) == 1:
+            found = yield ask("create_runs", *self._chunks[0])
+        else:
+            yield BEGIN
+            for values in self._chunks:
+                yield tell("create_runs", *values)
+            found = yield COMMIT
+        made = {uid: (key, worker) for uid, key, worker in found}
+        if len(made) < len(self.runs):
+            return None
+        return [self._created(self._row(run, *made[run.uid]), is_new=True) for run in self.runs]
 
     def create(self, session: Session) -> list[Created]:
         """Create the runs, or find those that are there."""
@@ -64,19 +86,21 @@ class Creation:
         seen: set[bytes] = set()
         created: list[Created] = []
         for number, run in enumerate(self.runs):
-            if run.uid in made:
-                key, worker = made[run.uid]
-                last = self._logs[run.uid][worker is not None]
-                row = creating.row(run, key, last, worker, delayed=creating.is_delayed(run, self._now))
-            elif number not in there:
+            row = self._row(run, *made[run.uid]) if run.uid in made else there.get(number)
+            if row is None:
                 created.append(refused(run.created_at, buried(session, run)))
                 continue
-            else:
-                row = there[number]
-            is_new = row.uid == run.uid and run.uid not in seen
+            created.append(self._created(row, is_new=row.uid == run.uid and run.uid not in seen))
             seen.add(run.uid)
-            created.append(Created(row, is_new, self._claim(row) if is_new else None))
         return created
+
+    def _row(self, run: NewRun, key: int, worker: int | None) -> RunRow:
+        """The row of a run that was created here, claimed for a worker or not."""
+        last = self._logs[run.uid][worker is not None]
+        return creating.row(run, key, last, worker, delayed=creating.is_delayed(run, self._now))
+
+    def _created(self, row: RunRow, *, is_new: bool) -> Created:
+        return Created(row, is_new, self._claim(row) if is_new else None)
 
     def _find(self, session: Session, numbers: list[int]) -> dict[int, RunRow]:
         if not numbers:

@@ -73,10 +73,15 @@ class Session:
 
     def hear(self, words: Words[T]) -> T:
         """Say what there is to say, and wait for each answer; returns what comes of it."""
+        answer: list[Row] = []
         try:
             said = next(words)
             while True:
-                said = words.send(self.fetch(said.query, *said.values))
+                answer += self.fetch(said.query, *said.values)
+                if said.is_told:
+                    said = next(words)
+                else:
+                    said, answer = words.send(answer), []
         except StopIteration as end:
             value: T = end.value
             return value

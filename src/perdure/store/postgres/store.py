@@ -26,7 +26,8 @@ from perdure.store.postgres import (
     schedules,
 )
 from perdure.store.postgres.address import parse_address
-from perdure.store.postgres.claims import Claiming, find_claims
+from perdure.store.postgres.claimer import Claims
+from perdure.store.postgres.claims import Claiming
 from perdure.store.postgres.clocks import ServerClock
 from perdure.store.postgres.connect import Connector
 from perdure.store.postgres.connection import Reader, Writer
@@ -116,10 +117,7 @@ class PostgresStore:
         self._outreach = Outreach(self._routes, lambda: self._instant(None))
         self._workers = Workers(connector, self._writer, self._reader, self._server_clock)
         self._connector = connector
-        self._doubts: dict[int, list[tuple[int, int]]] = {}
-        """By worker: what it may have claimed in transactions whose outcome it was not told."""
-        self._locks_queues = False
-        """Whether the last claim that was waited for had to lock queues with limits; the next one will."""
+        self._claims = Claims(self._claimer, self._reader)
         try:
             self.created = migrate(self._writer, address.schema, create=create)
             self.store_id, self._database = self._writer.read(lambda session: session.fetch("store_id")[0])
@@ -206,7 +204,7 @@ class PostgresStore:
     def retire_worker(self, worker_key: int) -> None:
         """Mark the worker stopped and let its lock go; its row is deleted when it holds no run."""
         self._workers.retire(worker_key)
-        self._doubts.pop(worker_key, None)
+        self._claims.forget(worker_key)
         self._hints.mark()
 
     def list_workers(self) -> list[WorkerRow]:
@@ -245,6 +243,18 @@ class PostgresStore:
         self._hints.mark()
         return created
 
+    def start_create(
+        self, new: Sequence[NewRun], /, *, claim_for: int | None = None, facts: bytes = b"", now: int | None = None
+    ) -> Talk[list[Created]] | None:
+        """Begin to create runs without waiting: those that are plain, as long as none of them is there already."""
+        numbers = [self._routes.get((run.namespace, run.queue, run.workflow, run.version)) for run in new]
+        known = [number for number in numbers if number is not None]
+        if not known or len(known) < len(new):
+            return None
+        instant = self.now() if now is None else now
+        words = runs.Creation(new, known, claim_for=claim_for, facts=facts, now=instant).words()
+        return None if words is None else self._writer.talk(words, done=self._hints.mark)
+
     def claim_runs(
         self,
         worker_key: int,
@@ -258,38 +268,18 @@ class PostgresStore:
         """Take up to ``limit`` runs that are due, oldest first within their rank."""
         if limit < 1 or not routes:
             return []
-        doubts = self._doubts.get(worker_key)
-        if doubts:
-            claims = self._claimer.write(lambda session: session.hear(find_claims(worker_key, doubts)))
-            self._doubts.pop(worker_key, None)
-            if claims:
-                return claims
         batch = Claiming(worker_key, self._numbers(routes), limit, facts=facts, only=only)
-        found = self._reader.read(lambda session: session.hear(batch.look(self._instant(now))))
-        self._locks_queues = batch.locks_queues
-        if not found:
-            return []
-        batch.tried.clear()
-        try:
-            return self._claimer.write(lambda session: session.hear(batch.claim()))
-        except BaseException:
-            self._doubt(worker_key, batch)
-            raise
+        return self._claims.claim(batch, self._instant(now))
 
     def start_claims(
         self, worker_key: int, routes: Sequence[Route], limit: int, *, facts: bytes = b"", now: int | None = None
     ) -> Talk[list[Claim]] | None:
         """Begin to claim without waiting, as long as there is not much to read, nor a queue to lock."""
         numbers = self._routes.known(map(_names, routes))
-        if limit < 1 or not numbers or self._locks_queues or self._doubts.get(worker_key):
+        if limit < 1 or not numbers:
             return None
         batch = Claiming(worker_key, numbers, limit, facts=facts, only=None)
-        words = batch.talk(self._instant(now))
-        return self._claimer.talk(words, done=lambda: None, lost=lambda: self._doubt(worker_key, batch))
-
-    def _doubt(self, worker_key: int, batch: Claiming) -> None:
-        if batch.tried:
-            self._doubts[worker_key] = batch.tried
+        return self._claims.start(batch, self._instant(now))
 
     def commit(self, items: Sequence[CommitItem], *, wait: bool = True) -> list[Verdict]:
         """Append events, keep artifacts, take inbox rows, change states, reach out: each item whole or not at all.

@@ -147,11 +147,12 @@ class ServerTalk(Generic[T]):
             self._session.prepared(results[0])
         else:
             for result in results:
-                self._answer = self._session.rows(result)
+                self._answer += self._session.rows(result)
         if self._left:
             self._ask()
         else:
-            self._hear(self._answer)
+            answer, self._answer = self._answer, []
+            self._hear(answer)
 
     def _hear(self, answer: list[Row], *, first: bool = False) -> None:
         """Go on to what is asked next."""

@@ -16,11 +16,11 @@ class Ask(NamedTuple):
     query: str
     values: tuple[Any, ...]
     is_told: bool
-    """Whether nobody needs an answer, so that it is said together with what comes next."""
+    """Whether what comes next does not depend on the answer, so that both are said together."""
 
 
 Words = Generator[Ask, list[Row], T]
-"""What is asked, one thing after the other, each answered by rows; what is told is answered by none."""
+"""What is asked, one thing after the other, each answered by rows; what is told is answered with what is asked next."""
 
 
 def ask(query: str, *values: Any) -> Ask:
@@ -29,7 +29,7 @@ def ask(query: str, *values: Any) -> Ask:
 
 
 def tell(query: str, *values: Any) -> Ask:
-    """Say what only has an effect; an error of it is that of what comes next."""
+    """Say something whose rows, or error, are to come first in the answer to what is asked next."""
     return Ask(query, values, is_told=True)
 
 

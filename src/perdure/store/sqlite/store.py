@@ -249,8 +249,11 @@ class SqliteStore:
         """
         return commit.commit(self._writer, self._outreach, items, wait=wait)
 
-    def start_commit(self, _items: Sequence[CommitItem]) -> None:
+    def start_create(self, *_asked: object, **_options: object) -> None:
         """Nothing: what is asked of a file is done when it is asked."""
+
+    def start_commit(self, _items: Sequence[CommitItem]) -> None:
+        """Likewise."""
 
     def start_claims(self, *_asked: object, **_options: object) -> None:
         """Likewise."""

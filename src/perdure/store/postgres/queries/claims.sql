@@ -34,6 +34,7 @@ UPDATE {schema}.runs SET rank = wake_at - priority * $3 WHERE run_key = $1 AND w
 
 -- name: claim_ready
 -- Lock the first runs of these routes, no suspects, refused by nobody: of each as many as are among the first of all.
+-- With each that nobody has claimed before comes its log: a row for every event.
 WITH holder AS MATERIALIZED (
   SELECT worker_key FROM {schema}.workers WHERE worker_key = $4 AND stopped = 0 FOR KEY SHARE
 ), wanted AS MATERIALIZED (
@@ -47,12 +48,16 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.run_key, c.namespace, c.run_id, c.uid, t.workflow, t.version, t.queue, c.status, c.epoch, c.worker_key,
        c.seq, c.hash, c.inbox, c.crashes, c.wake_at, c.deadline_at, c.priority, c.partition, c.parent_key,
-       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank, c.started_at IS NULL
+       c.idem, c.reason, c.meta, c.format, c.created_at, c.ended_at, c.undo, c.rank, c.started_at IS NULL,
+       e.seq, e.at, e.epoch, e.kind, e.key, e.attempt, e.took, e.codec, e.payload, e.args, e.hash
 FROM wanted w CROSS JOIN LATERAL (
   SELECT r.* FROM {schema}.runs r
   WHERE r.route = w.route AND r.rank IS NOT NULL AND r.refused IS NULL AND r.crashes < 2 AND r.format <= $3
   ORDER BY r.rank, r.run_key LIMIT w.many FOR NO KEY UPDATE SKIP LOCKED) c
-JOIN {schema}.routes t ON t.route = c.route;
+JOIN {schema}.routes t ON t.route = c.route
+LEFT JOIN LATERAL (
+  SELECT * FROM {schema}.events l WHERE l.run_key = c.run_key AND c.seq = 1 ORDER BY l.seq LIMIT $5
+) e ON true;
 
 -- name: claim_refused
 -- The same of those that some sets of builds ($5) have refused.
