@@ -70,6 +70,11 @@ TALKING = [
         _TALKS + "what_the_server_is_still_claiming_when_the_connection_is_lost_is_not_forgotten",
     ),
     Mutation(
+        "a run whose claim was not answered goes on with the log that is there", "store/postgres/runs.py",
+        "self._claim(row, logs.get(row.run_key))", "self._claim(row)",
+        _TALKS + "a_run_whose_creation_was_not_answered_is_found_to_be_new",
+    ),
+    Mutation(
         "what is locked before anything is known is not taken for all there is", "store/postgres/claims.py",
         "if not self._is_plain:", "if False:",
         _TALKS + "what_is_locked_before_anything_is_known_is_not_all_that_is_claimed",

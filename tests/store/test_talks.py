@@ -104,16 +104,18 @@ def test_a_run_whose_creation_was_not_answered_is_found_to_be_new(bench, url):
         for run_id in ("a", "b"):  # the second is talked about, after which all is prepared
             assert store.create_runs([other.new(run_id)])[0].is_new
         assert store.talked == 1
-        new = [other.new("lost")]
+        new, worker, now = [other.new("lost")], other.worker(), other.store.now()
         wire.cut_after(b"lost")
-        talk = other.store.start_create(new)
+        talk = other.store.start_create(new, claim_for=worker, now=now)
         finish(talk)
         with pytest.raises(StoreBusy):
             talk.outcome()
         assert wire.cuts == 1
-        (made,) = other.store.create_runs(new)
+        (made,) = other.store.create_runs(new, claim_for=worker, now=now + SECOND)
         assert made.is_new
-        assert other.kinds(made.row.run_key) == [Kind.RUN_CREATED]
+        assert made.claim.row == other.row(made.row.run_key)
+        assert made.claim.events == other.log(made.row.run_key)
+        assert [event.kind for event in made.claim.events] == [Kind.RUN_CREATED, Kind.RUN_CLAIMED]
 
 
 def test_what_is_locked_before_anything_is_known_is_not_all_that_is_claimed(bench):

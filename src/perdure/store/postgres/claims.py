@@ -10,6 +10,7 @@ from perdure.model.records import FORMAT, Claim, Event, Kind, RunRow, Status
 from perdure.store.creating import PRIORITY_WEIGHT, URGENT
 from perdure.store.postgres import queues
 from perdure.store.postgres.arrays import bigints, byteas
+from perdure.store.postgres.histories import histories
 from perdure.store.postgres.log import setting_aside, the_tail
 from perdure.store.postgres.words import BEGIN, COMMIT, ROLLBACK, ask, tell
 from perdure.store.protocol import PAGE
@@ -169,7 +170,7 @@ class Claiming:
         if most is not None and sum(row.seq for _, _, row in chosen) > most:
             raise _TooMuch
         logs = self._logs
-        logs |= yield from _histories([key for _, key, _ in chosen if key not in logs])
+        logs |= yield from histories([key for _, key, _ in chosen if key not in logs])
         claims: list[Claim] = []
         for _, key, row in chosen:
             try:
@@ -284,10 +285,10 @@ def find_claims(worker_key: int, tried: Sequence[tuple[int, int]]) -> Words[list
     yield ask("lock_runs", bigints(sorted(key for key, _ in wanted)), bigints([]))
     held = map(run_row, (yield ask("held_rows", worker_key)))
     rows = [row for row in held if (row.run_key, row.epoch) in wanted]
-    histories = yield from _histories([row.run_key for row in rows])
+    logs = yield from histories([row.run_key for row in rows])
     claims: list[Claim] = []
     for row in rows:
-        log = histories[row.run_key]
+        log = logs[row.run_key]
         claims.append(Claim(row, log, len(log) < PAGE or log[-1].seq == row.seq))
     return claims
 
@@ -315,14 +316,3 @@ def _mark(row: RunRow, log: list[Event]) -> Words[bytes | None]:
 def _tail(run_key: int) -> Words[Tail]:
     found = yield ask("last_events", bigints([run_key]))
     return the_tail({row[0]: Tail(*row) for row in found}, run_key)
-
-
-def _histories(run_keys: list[int]) -> Words[dict[int, list[Event]]]:
-    """The first page of each log."""
-    logs: dict[int, list[Event]] = {key: [] for key in run_keys}
-    if run_keys:
-        for event in map(event_of, (yield ask("read_logs", bigints(run_keys), PAGE))):
-            logs[event[0]].append(event)
-        for log in logs.values():
-            log.sort(key=lambda event: event.seq)
-    return logs

@@ -8,6 +8,7 @@ from perdure.model.records import FORMAT, Claim, Created, Event, RunRow
 from perdure.store import creating
 from perdure.store.postgres.arrays import bigints, byteas, nullable_bigints, texts
 from perdure.store.postgres.burial import buried
+from perdure.store.postgres.histories import histories
 from perdure.store.postgres.reusing import make_way
 from perdure.store.postgres.tags import tag
 from perdure.store.postgres.words import BEGIN, COMMIT, ask, tell
@@ -68,7 +69,8 @@ class Creation:
         made = {uid: (key, worker) for uid, key, worker in found}
         if len(made) < len(self.runs):
             return None
-        return [self._created(self._row(run, *made[run.uid]), is_new=True) for run in self.runs]
+        rows = [self._row(run, *made[run.uid]) for run in self.runs]
+        return [Created(row, True, self._claim(row)) for row in rows]
 
     def create(self, session: Session) -> list[Created]:
         """Create the runs, or find those that are there."""
@@ -83,6 +85,8 @@ class Creation:
             keep(session, kept)
         tag(session, ((made[run.uid][0], run.meta) for run in self._new.values() if run.uid in made))
         there = self._find(session, [number for number, run in enumerate(self.runs) if run.uid not in made])
+        # An earlier try may have claimed at another instant, and its answer was lost.
+        logs = session.hear(histories([row.run_key for row in there.values() if self._is_claimed(row)]))
         seen: set[bytes] = set()
         created: list[Created] = []
         for number, run in enumerate(self.runs):
@@ -90,17 +94,16 @@ class Creation:
             if row is None:
                 created.append(refused(run.created_at, buried(session, run)))
                 continue
-            created.append(self._created(row, is_new=row.uid == run.uid and run.uid not in seen))
+            is_new = row.uid == run.uid and run.uid not in seen
             seen.add(run.uid)
+            claim = None if not is_new else self._claim(row, logs.get(row.run_key))
+            created.append(Created(row, is_new, claim))
         return created
 
     def _row(self, run: NewRun, key: int, worker: int | None) -> RunRow:
         """The row of a run that was created here, claimed for a worker or not."""
         last = self._logs[run.uid][worker is not None]
         return creating.row(run, key, last, worker, delayed=creating.is_delayed(run, self._now))
-
-    def _created(self, row: RunRow, *, is_new: bool) -> Created:
-        return Created(row, is_new, self._claim(row) if is_new else None)
 
     def _find(self, session: Session, numbers: list[int]) -> dict[int, RunRow]:
         if not numbers:
@@ -114,11 +117,15 @@ class Creation:
         )
         return {numbers[row[0] - 1]: run_row(row[1:]) for row in found}
 
-    def _claim(self, row: RunRow) -> Claim | None:
-        """The claim that was made with the run: under the first epoch, and nothing has happened since."""
-        if self._claim_for is None or row.worker_key != self._claim_for or (row.epoch, row.seq) != (1, 2):
+    def _is_claimed(self, row: RunRow) -> bool:
+        """Whether a run was claimed as it was created, and nothing has happened since."""
+        return row.worker_key == self._claim_for is not None and (row.epoch, row.seq) == (1, 2)
+
+    def _claim(self, row: RunRow, log: list[Event] | None = None) -> Claim | None:
+        """The claim that was made with the run, if one was."""
+        if not self._is_claimed(row):
             return None
-        return Claim(row, [Event(row.run_key, *event[1:]) for event in self._logs[row.uid]])
+        return Claim(row, log or [Event(row.run_key, *event[1:]) for event in self._logs[row.uid]])
 
     def _columns(self, runs: Sequence[NewRun], routes: dict[bytes, int]) -> tuple[object, ...]:
         wakes = [run.delay_until if creating.is_delayed(run, self._now) else None for run in runs]
