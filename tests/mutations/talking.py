@@ -75,6 +75,11 @@ TALKING = [
         _TALKS + "a_run_whose_creation_was_not_answered_is_found_to_be_new",
     ),
     Mutation(
+        "an event loop does not keep a connection from threads that wait for it", "store/postgres/mutex.py",
+        "return not self.is_wanted and self._lock", "return self._lock",
+        "store/test_mutex.py::test_what_somebody_waits_for_is_not_taken_again",
+    ),
+    Mutation(
         "what is locked before anything is known is not taken for all there is", "store/postgres/claims.py",
         "if not self._is_plain:", "if False:",
         _TALKS + "what_is_locked_before_anything_is_known_is_not_all_that_is_claimed",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 import weakref
 from contextlib import suppress
@@ -21,6 +20,7 @@ from perdure.clock import SystemClock
 from perdure.errors import StoreBusy, StoreError, StoreUnreachable, StoreUnsafe
 from perdure.store.hasty import Hasty
 from perdure.store.postgres.faults import AGAIN, READ_ONLY, is_lost, translate
+from perdure.store.postgres.mutex import Mutex
 from perdure.store.postgres.session import Session
 from perdure.store.postgres.talks import ServerTalk
 
@@ -68,7 +68,7 @@ class Link:
         self._connector = connector
         self.label = connector.label
         self._session: Session | None = None
-        self._mutex = threading.Lock()
+        self._mutex = Mutex()
         self._pid = getpid()
         self._closed = False
         self._pause = 0.0
@@ -121,7 +121,7 @@ class Link:
                 # Whoever got in each other's way would do so again in step.
                 time.sleep(random.uniform(0, 0.002 * 2**undone))  # noqa: S311
 
-    def _hold(self) -> threading.Lock:
+    def _hold(self) -> Mutex:
         if getpid() != self._pid:
             raise StoreUnsafe(
                 f"this store was opened before a fork: {self.label}",
@@ -211,7 +211,7 @@ class Writer(Link, Hasty):
             done: told once it is done.
             lost: told if it is not known what the server has made of it.
         """
-        if self._pooled or getpid() != self._pid or not self._mutex.acquire(blocking=False):
+        if self._pooled or getpid() != self._pid or not self._mutex.take():
             return None
         session = self._session
         if session is None or self._era != self._connector.era:
