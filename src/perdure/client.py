@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from perdure.diagnosis import Explanation
     from perdure.model.counting import Counts, Traffic
     from perdure.model.durations import Duration
-    from perdure.model.records import RunRow
+    from perdure.model.records import NewRun, RunRow
     from perdure.model.retention import Retention
     from perdure.options import EnqueueOptions, RunFilters, RunOptions
     from perdure.queues import Queue
@@ -35,7 +36,9 @@ InputT = TypeVar("InputT")
 R = TypeVar("R")
 T = TypeVar("T")
 
-FIRST, CHUNK = 100, 1000
+TURN = 500
+"""Inputs that are encoded before everything else on the event loop has its turn."""
+FIRST, CHUNK = 100, 500
 """Runs that ``enqueue_many`` creates in one transaction, at first and at most; doubled each time, so that the first are
 executed while the rest are created."""
 
@@ -193,7 +196,11 @@ class Client(QueueClient, ScheduleClient):
             if within is not None:
                 check_outside()
                 return await self.join(operations, within, workflow, starts)
-            new = [operations.new_run(workflow, value, start) for value, start in starts]
+            new: list[NewRun] = []
+            for number, (value, start) in enumerate(starts, 1):
+                new.append(operations.new_run(workflow, value, start))
+                if number % TURN == 0:
+                    await asyncio.sleep(0)
             check_distinct(new)
             handles: list[Handle[R]] = []
             refused: RunConflict | RunPurged | None = None

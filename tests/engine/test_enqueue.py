@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
+from typing import ClassVar
 
 import pytest
+from pydantic import BaseModel, field_serializer
 
-from perdure.client import FIRST
+from perdure import workflow
+from perdure.client import FIRST, TURN
 from perdure.errors import DefinitionError, EngineNotOpen, InvalidValue, RunConflict, UnknownWorkflow
 from perdure.model import payloads
 from perdure.model.records import Status
@@ -171,6 +175,39 @@ async def test_of_very_many_those_that_are_not_refused_are_created(path):
         with pytest.raises(RunConflict, match="run-0"):
             await client.enqueue_many(job, range(count), run_ids=[f"run-{n}" for n in range(count)])
         assert (await client.counts()).total == count
+
+
+class Noted(BaseModel):
+    """Notes how many turns others have had when it is encoded."""
+
+    n: int
+    turns: ClassVar[int] = 0
+    seen: ClassVar[set[int]] = set()
+
+    @field_serializer("n")
+    def written(self, n: int) -> int:
+        Noted.seen.add(Noted.turns)
+        return n
+
+
+@workflow
+async def notes(noted: Noted) -> None:
+    pass
+
+
+@in_loop
+async def test_while_very_many_are_enqueued_others_have_their_turn(path):
+    async def others():
+        while True:
+            Noted.turns += 1
+            await asyncio.sleep(0)
+
+    Noted.seen.clear()
+    turning = asyncio.create_task(others())
+    async with engine_at(path).client() as client:
+        await client.enqueue_many(notes, [Noted(n=n) for n in range(3 * TURN)])
+    turning.cancel()
+    assert len(Noted.seen) == 3
 
 
 @in_loop
