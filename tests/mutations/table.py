@@ -403,6 +403,11 @@ TABLE = [
         _suite("a_worker_is_given_one_suspect_at_a_time"),
     ),
     Mutation(
+        "whoever holds a suspect looks for the next one at its end", "store/queueing.py",
+        "is_limited=bool(limited) or suspect", "is_limited=bool(limited)",
+        _suite("a_worker_is_given_one_suspect_at_a_time"),
+    ),
+    Mutation(
         "a crash is laid to the suspect", _RECLAIM,
         "counts = crashed and (not suspect_held or crashes >= SUSPECT)", "counts = crashed",
         _suite("a_crash_is_laid_to_the_suspect_and_not_to_its_neighbours"),

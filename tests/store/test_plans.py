@@ -41,6 +41,7 @@ def test_no_query_walks_through_a_big_table(name, bench):
         ("living_builds", "worker_routes_route (route=?)"),
         ("claim_ready", "runs_ready (route=? AND rank>?)"), ("claim_suspect", "runs_suspect (route=? AND rank>?)"),
         ("promote_due", "runs_due (route=? AND wake_at<?)"), ("next_due", "runs_due (route=? AND wake_at>?)"),
+        ("next_due", "runs_suspect (route=? AND rank>?)"),
         ("any_claimable", "runs_due (route=? AND wake_at<?)"), ("any_claimable", "runs_ready (route=? AND rank>?)"),
         ("count_ready", "runs_ready (route=? AND rank>?)"), ("count_ready", "runs_refused (route=?"),
         ("held", "runs_held (worker_key=?)"), ("held_in_full", "runs_held (worker_key=?)"),

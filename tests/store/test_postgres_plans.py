@@ -37,6 +37,7 @@ INDEXES = [
     ("claim_one", "runs_pkey"),
     ("promote_due", "Index Scan using runs_due"),
     ("next_due", "runs_due"),
+    ("next_due", "runs_suspect"),
     ("held", "runs_held"),
     ("held_among", "runs_(held|pkey)"),
     ("held_by_dead", "runs_held"),

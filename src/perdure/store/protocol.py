@@ -64,7 +64,8 @@ class Outlook(NamedTuple):
 
     Attributes:
         due: when there is something to claim by itself (µs); None: never.
-        is_limited: whether a queue that it claims from has limits, so that the end of one run lets another begin.
+        is_limited: whether a queue that it claims from has limits, or a suspect waits, of which it is given one at a
+            time: the end of one run may let another begin.
     """
 
     due: int | None

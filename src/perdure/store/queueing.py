@@ -70,13 +70,15 @@ class Limited(Protocol):
 
 
 def outlook(
-    limited: Sequence[Limited], due: Callable[[set[int]], int | None], opens: Callable[[QueueRow], int | None]
+    limited: Sequence[Limited],
+    waiting: Callable[[set[int]], tuple[int | None, bool]],
+    opens: Callable[[QueueRow], int | None],
 ) -> Outlook:
     """Return when there is something to claim next, as far as time decides it.
 
     Args:
         limited: the queues with limits.
-        due: when the earliest run is due, but for those of some routes.
+        waiting: when the earliest run is due and whether a suspect is claimable, but for those of some routes.
         opens: when a queue's rate lets the next run begin.
     """
     full: set[int] = set()
@@ -86,8 +88,9 @@ def outlook(
             full.update(one.routes)
         elif one.gate.fresh < 1:
             instants.append(opens(one.gate.row))
-    known = [at for at in (due(full), *instants) if at is not None]
-    return Outlook(min(known, default=None), is_limited=bool(limited))
+    due, suspect = waiting(full)
+    known = [at for at in (due, *instants) if at is not None]
+    return Outlook(min(known, default=None), is_limited=bool(limited) or suspect)
 
 
 def without(routes: Iterable[int], gated: Iterable[Limited]) -> list[int]:

@@ -26,12 +26,12 @@ def held(session: Session, worker_key: int) -> dict[int, int]:
 def outlook(session: Session, routes: Sequence[int], worker_key: int, now: int) -> Outlook:
     """When there is something to claim of these routes next."""
 
-    def due(full: set[int]) -> int | None:
-        found: int | None = session.fetch_value("next_due", bigints([r for r in routes if r not in full]))
-        return found
+    def waiting(full: set[int]) -> tuple[int | None, bool]:
+        ((due, suspect),) = session.fetch("next_due", bigints([r for r in routes if r not in full]))
+        return due, suspect
 
     seen = session.hear(queues.look(routes, worker_key, now))
-    return queueing.outlook(seen, due, lambda row: queues.rate_opens_at(session, row, now))
+    return queueing.outlook(seen, waiting, lambda row: queues.rate_opens_at(session, row, now))
 
 
 def urgent(session: Session, routes: Sequence[int], limit: int) -> list[int]:

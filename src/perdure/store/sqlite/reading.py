@@ -34,12 +34,13 @@ def held(cursor: apsw.Cursor, worker_key: int) -> dict[int, int]:
 def outlook(cursor: apsw.Cursor, routes: Sequence[int], worker_key: int, now: int) -> Outlook:
     """When there is something to claim of these routes next."""
 
-    def due(full: set[int]) -> int | None:
-        found: int | None = fetch_value(cursor, QUERIES["next_due"], (json_list(r for r in routes if r not in full),))
-        return found
+    def waiting(full: set[int]) -> tuple[int | None, bool]:
+        listed = json_list(r for r in routes if r not in full)
+        ((due, suspect),) = fetch(cursor, QUERIES["next_due"], (listed,))
+        return due, bool(suspect)
 
     gated = queues.gates(cursor, routes, worker_key, now)
-    return queueing.outlook(gated, due, lambda row: queues.rate_opens_at(cursor, row, now))
+    return queueing.outlook(gated, waiting, lambda row: queues.rate_opens_at(cursor, row, now))
 
 
 def urgent(cursor: apsw.Cursor, routes: Sequence[int], limit: int) -> list[int]:

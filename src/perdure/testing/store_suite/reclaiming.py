@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from perdure.model.records import CommitItem, Kind, Status, Verdict
-from perdure.testing.store_suite.bench import Bench, Holder, case
+from perdure.testing.store_suite.bench import ROUTE, Bench, Holder, case
 
 CAP = 5
 
@@ -164,8 +164,10 @@ def a_worker_is_given_one_suspect_at_a_time(bench: Bench) -> None:
     (other,) = suspects - {held}
     assert bench.claim(worker) == []
     assert bench.claim(worker, only=other) == []
+    assert bench.store.next_due([ROUTE], worker_key=worker).is_limited
     assert {worker.worker_key: worker.suspect for worker in bench.store.list_workers()}[worker] == held
     assert [claim.row.run_key for claim in bench.claim(bench.worker())] == [other]
+    assert not bench.store.next_due([ROUTE], worker_key=worker).is_limited
 
 
 @case

@@ -189,7 +189,10 @@ WHERE r.deadline_at <= $1 AND r.deadline_at IS NOT NULL AND r.ended_at IS NULL A
 ORDER BY r.deadline_at LIMIT $2;
 
 -- name: next_due
--- When the earliest waiting run of these routes is due.
-SELECT min(one.wake_at) FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
-  SELECT r.wake_at FROM {schema}.runs r
-  WHERE r.route = k.route AND r.wake_at IS NOT NULL AND r.rank IS NULL ORDER BY r.wake_at LIMIT 1) one;
+-- When the earliest waiting run of these routes is due, and whether a suspect of them is claimable.
+SELECT (SELECT min(one.wake_at) FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
+          SELECT r.wake_at FROM {schema}.runs r
+          WHERE r.route = k.route AND r.wake_at IS NOT NULL AND r.rank IS NULL ORDER BY r.wake_at LIMIT 1) one),
+       EXISTS (SELECT FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
+                 SELECT FROM {schema}.runs r
+                 WHERE r.route = k.route AND r.rank IS NOT NULL AND r.crashes >= 2 LIMIT 1) one);

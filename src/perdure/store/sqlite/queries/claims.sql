@@ -101,7 +101,9 @@ SELECT r.run_key FROM refusals f CROSS JOIN runs r ON r.refused = f.refusal
 WHERE r.route = ?1 AND r.rank <= ?2 AND r.format <= ?3 LIMIT ?4;
 
 -- name: next_due
--- When the earliest waiting run of these routes (a JSON list) is due.
+-- When the earliest waiting run of these routes (a JSON list) is due, and whether a suspect of them is claimable.
 SELECT min((SELECT r.wake_at FROM runs r WHERE r.route = j.value AND r.wake_at IS NOT NULL AND r.rank IS NULL
-            ORDER BY r.wake_at LIMIT 1))
+            ORDER BY r.wake_at LIMIT 1)),
+       coalesce(max(EXISTS (SELECT 1 FROM runs r INDEXED BY runs_suspect
+                            WHERE r.route = j.value AND r.rank IS NOT NULL AND r.crashes >= 2)), 0)
 FROM json_each(?1) j;
