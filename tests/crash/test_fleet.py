@@ -96,7 +96,7 @@ def test_a_run_that_kills_its_workers_is_blocked_and_the_innocent_complete(crew:
     brief = {"lease": 0.6, "heartbeat": 0.2}  # there is one worker at a time, and nobody to take it for dead too soon
     worker = crew.worker(up=False, **brief)
     while crew.row("killer").status is not Status.BLOCKED:
-        worker.join(0.02)
+        worker.join(0.1)
         if worker.exitcode is not None:
             deaths += 1
             assert deaths <= 5, "the killer goes on killing"
