@@ -158,7 +158,7 @@ def in_loop(test):
     @functools.wraps(test)
     def run(*args, **kwargs):
         async def bounded():
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(1.5 * PATIENCE), asyncio.timeout(PATIENCE):  # the rest is for engines to stop
                 await test(*args, **kwargs)
 
         asyncio.run(bounded())

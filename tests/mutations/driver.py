@@ -7,26 +7,31 @@ protection it may never come. Answers each with its number and pytest's exit cod
 
 from __future__ import annotations
 
+import gc
 import json
+import multiprocessing.context
 import os
 import sys
+from contextlib import redirect_stdout
 
 import anyio
 import apsw
 import click
+import cronsim
 import hypothesis
 import psycopg
 import pydantic
 import pytest
 import rich
 
-LOADED = (anyio, apsw, click, hypothesis, psycopg, pydantic, rich)
+# What Pydantic is asked for, it imports only then.
+LOADED = (anyio, apsw, click, cronsim, hypothesis, multiprocessing.context, psycopg, pydantic.RootModel, rich)
 OPTIONS = ["-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_timeout"]
 OPTIONS += ["--assert=plain"]  # that a test fails is looked at, not why: asserts need not be rewritten each time
 
 
-TEARDOWN = 5
-"""Seconds that a test gets beyond that, to end."""
+BESIDES = 8
+"""Seconds that a test gets beyond that, to be set up and to end."""
 
 
 def run(number: int, folder: str, tests: list[str], output: str, patience: float) -> None:
@@ -34,7 +39,6 @@ def run(number: int, folder: str, tests: list[str], output: str, patience: float
     del number
     os.environ |= {
         "PYTHONPATH": folder,
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PERDURE_TEST_PATIENCE": str(patience),
     }
     sys.path.insert(0, folder)
@@ -43,7 +47,7 @@ def run(number: int, folder: str, tests: list[str], output: str, patience: float
     os.dup2(out, 1)
     os.dup2(out, 2)
     # A place of its own: in the usual one, each would first clear away what others have left.
-    code = pytest.main([*OPTIONS, f"--timeout={patience + TEARDOWN}", f"--basetemp={output}-files", *tests])
+    code = pytest.main([*OPTIONS, f"--timeout={patience + BESIDES}", f"--basetemp={output}-files", *tests])
     import perdure
 
     sys.stdout.write(f"perdure is {perdure.__file__}\n")
@@ -53,7 +57,12 @@ def run(number: int, folder: str, tests: list[str], output: str, patience: float
 
 def serve() -> None:
     """Do as told until nobody tells any more."""
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123
+        pytest.main([*OPTIONS, "--noconftest", "-c", os.devnull, "--version"])  # which loads all of pytest
     assert "perdure" not in sys.modules
+    gc.collect()
+    gc.freeze()  # forks need not look through all that is loaded each time they collect garbage
     while line := sys.stdin.readline():
         order = json.loads(line)
         if (pid := os.fork()) == 0:

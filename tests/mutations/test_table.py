@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(perdure.__file__).parent
 STORM = "PERDURE_STORM" in os.environ
-SHORT, LONG = 5.0, 20.0
+SHORT, LONG = 2.0, 20.0
 """Seconds that tests wait for what a missing protection keeps from coming, and for what comes on a busy machine."""
 
 Run = Callable[[Path, list[str], float], tuple[int, str]]
@@ -101,7 +101,10 @@ def test_a_protection_switched_off_is_missed(mutation: Mutation, tmp_path: Path,
 
 @pytest.mark.slow
 def test_with_every_protection_in_place_none_of_these_tests_fails(tmp_path: Path, run_tests: Run) -> None:
+    """Without a storm one of each module and database: what is asked here is whether tests fail because of the driver."""
     tests = sorted({mutation.test for mutation in TABLE if STORM or not mutation.slow})
+    if not STORM:
+        tests = list({(test.partition("::")[0], "postgres" in test): test for test in tests}.values())
     package = tmp_path / "src" / "perdure"
     package.parent.mkdir()
     package.symlink_to(PACKAGE)
