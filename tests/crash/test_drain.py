@@ -49,7 +49,7 @@ def test_deploys_use_up_no_attempt_and_count_as_no_crash(crew: Crew) -> None:
     for name in ("gated", "deaf"):
         crew.enqueue(name, 1, name)
     for n in range(1, 7):
-        # Of a worker that has left what it could not stop, the lease is waited for: on PostgreSQL there is no other sign.
+        # Where a worker has left what it could not stop, the end of its lease is waited for, on PostgreSQL.
         worker = crew.worker(drain=0, grace=0.3, lease=0.6, heartbeat=0.2)
         crew.ledger.until_said("begin", n, run="gated", key="wait_at_gate#1")
         crew.ledger.until_said("begin", n, run="deaf", key="wait_at_gate_deaf#1")

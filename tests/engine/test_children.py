@@ -445,6 +445,7 @@ async def test_an_exception_that_cannot_be_rebuilt_is_told_as_it_was(path):
         assert "here" in await engine.run(wonders)
 
 
+@pytest.mark.timeout(1.5 * PATIENCE)  # who does not go on with them waits without end
 def test_the_same_call_goes_on_with_children_that_wait_for_their_code(new_store, desk):
     """Nobody who is there now has ever executed their parents, which do not run before the children have ended."""
     store = new_store()

@@ -15,7 +15,7 @@ from perdure.errors import DefinitionError, RunCancelled
 from perdure.model.records import Kind
 from perdure.runtime.narrating import Narrator
 from tests.crash.procs import SERVER
-from tests.engine.desk import Desk, Refused, chore, engine_at, in_loop, log_of, until, work
+from tests.engine.desk import PATIENCE, Desk, Refused, chore, engine_at, in_loop, log_of, until, work
 from tests.engine.saying import cut_short, report
 
 
@@ -203,6 +203,7 @@ async def test_a_slow_one_holds_nobody_up_and_what_does_not_fit_its_queue_is_dro
     assert told.dropped == 0
 
 
+@pytest.mark.timeout(1.5 * PATIENCE)  # who waits for longer waits without end
 @pytest.mark.parametrize("is_async", [True, False])
 @in_loop
 async def test_stop_waits_for_them_no_longer_than_its_grace(path, desk, caplog, is_async):

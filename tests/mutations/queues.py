@@ -123,8 +123,8 @@ QUEUES = [
     Mutation(
         "whoever waits for a rate is woken when it opens",
         "store/queueing.py",
-        "(due(full), *instants) if at is not None",
-        "(due(full),) if at is not None",
+        "(due, *instants) if at is not None",
+        "(due,) if at is not None",
         _SUITE + "in_no_period_do_more_runs_begin_than_a_rate_allows]",
     ),
 ]

@@ -101,7 +101,7 @@ def test_a_protection_switched_off_is_missed(mutation: Mutation, tmp_path: Path,
 
 @pytest.mark.slow
 def test_with_every_protection_in_place_none_of_these_tests_fails(tmp_path: Path, run_tests: Run) -> None:
-    """Without a storm one of each module and database: what is asked here is whether tests fail because of the driver."""
+    """Without a storm one of each module and database: whether they fail because of the driver is the question."""
     tests = sorted({mutation.test for mutation in TABLE if STORM or not mutation.slow})
     if not STORM:
         tests = list({(test.partition("::")[0], "postgres" in test): test for test in tests}.values())

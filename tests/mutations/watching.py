@@ -57,7 +57,8 @@ WATCHING = [
     ),
     Mutation(
         "a follower goes on where it was", "handle.py",
-        "                after = page[-1].seq\n                yield page", "                yield page",
+        "                after = page[-1].seq\n                yield page",
+        "                after = page[0].seq\n                yield page",
         _STREAMS + "whoever_follows_elsewhere_sees_values_while_the_run_goes_on[sqlite]",
     ),
     Mutation(
