@@ -7,7 +7,7 @@ SHELL := /bin/sh
 ifeq ($(MAKELEVEL),0)
 .NOTPARALLEL:
 endif
-SIDE_BY_SIDE := $(MAKE) --no-print-directory -j 4 $(if $(filter 3.%,$(MAKE_VERSION)),,--output-sync=target)
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j 4 $(if $(filter 3.%,$(MAKE_VERSION)),,--output-sync=line)
 # Tests start hundreds of processes, none of which should have to compile what is imported.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -17,7 +17,8 @@ CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 PEERS := .peers
 PYTHONS := $(VENV)/.installed-pythons
-PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+# What is imported is compiled then: that is a third of what there is.
+PIP_INSTALL := $(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -c constraints.txt
 CHECKS := basedpyright mypy style layers
 # Many tests wait for other processes: three at a time keep two cores busy. Each gets the next test when it has done one.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist load --maxschedchunk 1
@@ -37,8 +38,9 @@ demo: $(CORE) ## Kill a workflow in the middle and watch it go on
 	@$(BIN)/python -m perdure demo
 
 .PHONY: test
-test: $(DEV) ## Everything that must hold: make check, then the tests
-	@$(SIDE_BY_SIDE) $(CHECKS) packages $(PYTHONS)
+test: $(BIN)/python ## Everything that must hold: make check, then the tests
+	@$(SIDE_BY_SIDE) $(DEV) packages $(PYTHONS)
+	@$(SIDE_BY_SIDE) $(CHECKS) compiled
 	@$(PYTEST) --ignore tests/typing
 	@echo "once more what an older PostgreSQL could do otherwise"
 	@PERDURE_TEST_POSTGRES_VERSION=16 $(PYTEST) -m 'postgres and not crash' $(STORES)
@@ -62,6 +64,11 @@ basedpyright: $(DEV)
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python
 layers: $(DEV)
 	@$(BIN)/lint-imports --no-logo
+
+# Once, and not by each of those that then share the tests.
+.PHONY: compiled
+compiled: $(DEV)
+	@said=$$($(BIN)/python -m pytest --collect-only -qq --ignore tests/typing 2>&1) || { echo "$$said"; exit 1; }
 
 .PHONY: fix
 fix: $(DEV) ## Format the code and apply the safe fixes
@@ -128,7 +135,7 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $(CORE) $(DEV)
 
 # What one Python has recorded must go on under another: the other ones of this machine, if there are any.
-$(PYTHONS): pyproject.toml constraints.txt tests/pythons.py | $(DEV)
+$(PYTHONS): pyproject.toml constraints.txt tests/pythons.py | $(BIN)/python
 	@$(BIN)/python -m tests.pythons $(VENV)/pythons
 	@touch $(PYTHONS)
 
