@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from statistics import median, quantiles
 
 from tests.house import tree
@@ -13,7 +14,7 @@ MOCKS = ("unittest.mock", "mock", "pytest_mock")
 
 def lines(paths):
     """Lines of each file; files of five lines or fewer say nothing about how code is cut."""
-    counted = {tree.where(path): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    counted = {tree.where(path): len(tree.text(path).splitlines()) for path in paths}
     return {name: count for name, count in counted.items() if count > 5}
 
 
@@ -33,6 +34,7 @@ def test_imports_are_absolute():
     relative = [
         tree.where(path, node.lineno)
         for path in tree.python_files()
+        if re.search(r"\bfrom[\s\\]*\.", tree.text(path))
         for node in ast.walk(tree.parsed(path))
         if isinstance(node, ast.ImportFrom) and node.level
     ]
@@ -44,15 +46,28 @@ def test_annotations_are_never_evaluated_on_import():
     missing = [
         tree.where(path)
         for path in tree.python_files()
-        if len(tree.parsed(path).body) > 1 and "__future__.annotations" not in dict(tree.imported(path))
+        if not begins_with_annotations(tree.text(path))
+        and len(tree.parsed(path).body) > 1
+        and "__future__.annotations" not in dict(tree.imported(path))
     ]
     assert missing == []
+
+
+def begins_with_annotations(text: str) -> bool:
+    """Whether the import is what comes after the docstring: what most modules have can be seen from their heads."""
+    head, found, _ = text.partition("\nfrom __future__ import annotations\n")
+    try:
+        body = ast.parse(head).body
+    except SyntaxError:  # it is in the middle of something
+        return False
+    return bool(found) and (body == [] or (len(body) == 1 and ast.get_docstring(ast.parse(head)) is not None))
 
 
 def test_nothing_of_ours_is_mocked():
     mocks = [
         f"{tree.where(path, line)} imports {name}"
         for path in tree.python_files()
+        if "mock" in tree.text(path)
         for name, line in tree.imported(path)
         if any(name == mock or name.startswith(mock + ".") for mock in MOCKS)
     ]
@@ -64,6 +79,7 @@ def test_nothing_of_ours_is_patched():
     patched = [
         tree.where(path, node.lineno)
         for path in tree.python_files()
+        if re.search(r"\b(setattr|delattr)\b", tree.text(path))
         for node in ast.walk(tree.parsed(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "perdure"
 OURS = {"perdure", "tests", "benchmarks", "examples"}
 STDLIB = sys.stdlib_module_names | {"annotationlib"}  # what a later Python has may be imported under its version
+IMPORTS = re.compile(
+    r"(?:^|[;:])[ \t]*import[ \t\\]+([^\n;#]+)|\bfrom[ \t\\\n]+([\w.]+)[ \t\\\n]+import\b", flags=re.MULTILINE
+)
+"""What looks like an import: each is one, but for some in texts."""
 PART_OF = {"openai": "agents", "pydantic_core": "pydantic"}  # pinned by its owner, or what its types are
 
 
@@ -39,20 +44,28 @@ def files() -> tuple[Path, ...]:
     return tuple(path for name in sorted(listed) if name and (path := ROOT / name).is_file())
 
 
+@cache
 def modules() -> tuple[Path, ...]:
     """Every Python file of the package."""
     return tuple(path for path in files() if path.suffix == ".py" and path.is_relative_to(PACKAGE))
 
 
+@cache
 def python_files() -> tuple[Path, ...]:
     """Every Python file of the repository."""
     return tuple(path for path in files() if path.suffix == ".py")
 
 
 @cache
+def text(path: Path) -> str:
+    """What is in the file."""
+    return path.read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=16)
 def parsed(path: Path) -> ast.Module:
-    """The file's syntax tree."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    """The file's syntax tree. To parse them all takes seconds, in each process: look first whether it can matter."""
+    return ast.parse(text(path), filename=str(path))
 
 
 def imported(path: Path) -> Iterator[tuple[str, int]]:
@@ -70,12 +83,22 @@ def imported(path: Path) -> Iterator[tuple[str, int]]:
 def third_party(paths: tuple[Path, ...]) -> dict[str, str]:
     """Top-level packages that these files import and that are neither Python's nor ours, with one place each."""
     found: dict[str, str] = {}
+    known = OURS | STDLIB
     for path in paths:
+        if looks_imported(path) <= known:
+            continue  # there is nothing new in it
         for name, line in imported(path):
             top = name.partition(".")[0]
-            if top not in OURS and top not in STDLIB:
+            if top not in known:
+                known.add(top)
                 found.setdefault(PART_OF.get(top, top), where(path, line))
     return found
+
+
+def looks_imported(path: Path) -> set[str]:
+    """Top-level packages that the file imports, and perhaps others, which a text in it names."""
+    names = (name for plain, origin in IMPORTS.findall(text(path)) for name in (plain or origin).split(","))
+    return {name.strip().partition(" ")[0].partition(".")[0] for name in names}
 
 
 def where(path: Path, line: int | None = None) -> str:
