@@ -81,8 +81,18 @@ TALKING = [
     ),
     Mutation(
         "what is locked before anything is known is not taken for all there is", "store/postgres/claims.py",
-        "if not self._is_plain:", "if False:",
+        "if is_gated_ready or not self._is_all_ready or", "if is_gated_ready or",
         _TALKS + "what_is_locked_before_anything_is_known_is_not_all_that_is_claimed",
+    ),
+    Mutation(
+        "what queues with limits let through is not forgotten for what is locked at once", "store/postgres/claims.py",
+        "if is_gated_ready or not self._is_all_ready or", "if not self._is_all_ready or",
+        _TALKS + "what_is_locked_before_anything_is_known_is_of_no_queue_with_limits",
+    ),
+    Mutation(
+        "nothing is locked at once of a queue that has got limits", "store/postgres/claims.py",
+        " or self._limiting != plain.limiting:", ":",
+        _TALKS + "what_is_locked_before_anything_is_known_is_of_no_queue_with_limits",
     ),
     Mutation(
         "no queue is locked across turns of an event loop", "store/postgres/claims.py",

@@ -135,6 +135,40 @@ def test_what_is_locked_before_anything_is_known_is_not_all_that_is_claimed(benc
     assert claim.row.run_id == "free"
 
 
+def test_what_is_locked_before_anything_is_known_is_of_no_queue_with_limits(bench):
+    slow, later = (Route(ROUTE.workflow, queue=name) for name in ("slow", "later"))
+    routes = [ROUTE, slow, later]
+    store, worker = TalkingStore(bench.store), bench.worker(routes=routes)
+    bench.store.define_queues([QueueRow(0, "", "slow", Limits(concurrency=1))])
+    numbers = iter(range(100))
+
+    def claimed():
+        return sorted(claim.row.queue for claim in store.claim_runs(worker, routes, 9))
+
+    def create(*queues):
+        for queue in queues:
+            bench.create(f"run-{next(numbers)}", queue=queue)
+
+    for _ in range(2):  # the second is locked at once
+        create("", "later")
+        assert claimed() == ["", "later"]
+    assert store.talked == 2
+    create("", "slow")
+    assert claimed() == ["", "slow"]
+    assert store.talked == 2
+    create("")
+    assert claimed() == [""]
+    for _ in range(2):
+        create("", "later")
+        assert claimed() == ["", "later"]
+    assert store.talked == 4
+    bench.store.define_queues([QueueRow(0, "", "later", Limits(concurrency=3))])  # four are under way
+    create("", "later")
+    assert claimed() == [""]
+    create("", "slow")
+    assert claimed() == [""]
+
+
 def test_of_a_batch_with_one_refused_item_the_verb_that_waits_tells_which(bench):
     one, two = bench.hold("one"), bench.hold("two")
     bench.store.release(two.worker, [two.key])

@@ -8,7 +8,7 @@ from perdure.store.postgres.claims import find_claims
 
 if TYPE_CHECKING:
     from perdure.model.records import Claim
-    from perdure.store.postgres.claims import Claiming
+    from perdure.store.postgres.claims import Claiming, Plain
     from perdure.store.postgres.connection import Reader, Writer
     from perdure.store.talk import Talk
 
@@ -20,8 +20,8 @@ class Claims:
         self._writer, self._reader = writer, reader
         self._doubts: dict[int, list[tuple[int, int]]] = {}
         """By worker: what it may have claimed in transactions whose outcome it was not told."""
-        self._likely = False
-        """Whether the last claim that nobody waited for found something, and nothing else mattered."""
+        self._plain: Plain | None = None
+        """What the last claim that nobody waited for went by, if nothing but what was ready mattered."""
         self._locks_queues = False
         """Whether the last claim that was waited for had to lock queues with limits; the next one will."""
 
@@ -48,10 +48,10 @@ class Claims:
         """Begin to claim without waiting; None if there is a queue to lock, or something to find out."""
         if self._locks_queues or self._doubts.get(batch.worker):
             return None
-        batch.likely = self._likely
+        batch.plain = self._plain
 
         def done() -> None:
-            self._likely = batch.likely
+            self._plain = batch.plain
 
         return self._writer.talk(batch.talk(now), done=done, lost=lambda: self._doubt(batch))
 

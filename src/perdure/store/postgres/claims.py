@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.errors import IntegrityError
 from perdure.model.queues import Ready
@@ -44,13 +44,29 @@ class _TooMuch(Exception):
     """There is more to read than is good for an event loop."""
 
 
+class Plain(NamedTuple):
+    """What a worker claims from if nothing but what is ready matters, as it was when it last claimed.
+
+    Attributes:
+        routes: all of the worker's.
+        free: those to queues without limits.
+        gated: the others, of which there was nothing to claim.
+        limiting: keys of all queues that had limits.
+    """
+
+    routes: Sequence[int]
+    free: Sequence[int]
+    gated: Sequence[int]
+    limiting: Sequence[int]
+
+
 class Claiming:
     """One try of a worker to claim runs; done again it gives what an earlier try has claimed.
 
     Attributes:
         worker: its key.
         tried: run key and epoch of what was about to be claimed.
-        likely: whether something is ready, and nothing else matters, as far as is known: then it is locked at once.
+        plain: what is ready is locked at once, if this still holds; what to go by the next time.
     """
 
     def __init__(self, worker_key: int, routes: Sequence[int], limit: int, *, facts: bytes, only: int | None) -> None:
@@ -63,7 +79,8 @@ class Claiming:
         """Queues with limits."""
         self._now = 0
         self._given: int | None = None
-        self._ready = self._due = self._refused = self._suspects = self._limited = False
+        self._ready = self._due = self._refused = self._suspects = False
+        self._limiting: list[int] = []
         self._open: list[int] = []
         """Sets of builds whose refused runs the worker may claim, as its own build is not among them."""
         self._ats: dict[int, int] = {}
@@ -72,13 +89,14 @@ class Claiming:
         self._logs: dict[int, list[Event]] = {}
         """Logs that came with what is ready."""
         self.tried: list[tuple[int, int]] = []
-        self.likely = False
+        self.plain: Plain | None = None
 
     def talk(self, now: int | None) -> Words[list[Claim] | None]:
         """Look and claim without anybody who waits; None if that is too much to read, or others would wait."""
-        if not (self.likely and (yield from self._guess(now))):
+        plain = self.plain
+        if plain is None or plain.routes != self._all or not (yield from self._guess(plain, now)):
             found = yield from self.look(now)
-            self.likely = self._is_plain
+            self.plain = self._how_plain()
             if not found:
                 return []
             if self.locks_queues:
@@ -92,14 +110,17 @@ class Claiming:
         _ = yield COMMIT
         return claims
 
-    def _guess(self, now: int | None) -> Words[bool]:
+    def _guess(self, plain: Plain, now: int | None) -> Words[bool]:
         """Lock what is ready before it is known whether that is all that matters; False, with no lock, if it is not."""
-        self._given = now
-        yield tell("look_for_claims", self._routes, now, self.worker)
+        self._given, self._free = now, bigints(plain.free)
+        yield tell("look_for_claims", self._free, now, self.worker)
+        if plain.gated:
+            yield tell("look_for_claims", bigints(plain.gated), now, self.worker)
         yield BEGIN
         seen, *found = yield self._ask_for_ready()
         self._see(seen)
-        if not self._is_plain:
+        is_gated_ready = bool(plain.gated) and any(found.pop(0)[1:5])
+        if is_gated_ready or not self._is_all_ready or self._limiting != plain.limiting:
             _ = yield ROLLBACK
             return False
         self._locked = found
@@ -110,20 +131,25 @@ class Claiming:
 
     def _see(self, found: Row) -> None:
         """Take in what there is to claim."""
-        self._now, self._ready, self._due, self._refused, self._suspects, self._open, self._limited = found
-        self._seen, self._free = [], self._routes
+        self._now, self._ready, self._due, self._refused, self._suspects, self._open, self._limiting = found
 
     @property
-    def _is_plain(self) -> bool:
-        """Whether what is ready is all that matters."""
-        return self._ready and not (self._due or self._refused or self._suspects or self._limited)
+    def _is_all_ready(self) -> bool:
+        """Whether what there is is ready."""
+        return self._ready and not (self._due or self._refused or self._suspects)
+
+    def _how_plain(self) -> Plain | None:
+        if not self._is_all_ready or any(one.any_ready or one.any_due or one.any_suspect for one in self._seen):
+            return None
+        gated = [route for one in self._seen for route in one.routes]
+        return Plain(self._all, without(self._all, self._seen), gated, self._limiting)
 
     def look(self, now: int | None) -> Words[bool]:
         """Whether a claim would find anything; a hint, for which no lock is taken."""
-        self._given = now
+        self._given, self._seen, self._free = now, [], self._routes
         self._see((yield ask("look_for_claims", self._routes, now, self.worker))[0])
         ready = self._ready
-        if self._limited and (ready or self._due or self._refused):
+        if self._limiting and (ready or self._due or self._refused):
             self._seen = yield from queues.look(self._all, self.worker, self._now)
         if not self._seen or self._only is not None:
             return bool(ready or self._due or self._refused)

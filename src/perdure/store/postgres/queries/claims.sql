@@ -1,6 +1,6 @@
 -- name: look_for_claims
--- The instant ($2, or now), whether runs are ready, due, refused by others, suspect; what others have refused; and whether
--- there are queues with limits.
+-- The instant ($2, or now), whether runs are ready, due, refused by others, suspect; what others have refused; and which
+-- queues have limits.
 SELECT t.now,
        EXISTS (SELECT FROM unnest($1::bigint[]) k (route) CROSS JOIN LATERAL (
                  SELECT FROM {schema}.runs r
@@ -15,7 +15,7 @@ SELECT t.now,
                  SELECT FROM {schema}.runs r
                  WHERE r.route = k.route AND r.rank IS NOT NULL AND r.crashes >= 2 LIMIT 1) one),
        f.refusals,
-       EXISTS (SELECT FROM {schema}.limiting_queues)
+       ARRAY(SELECT queue_key FROM {schema}.limiting_queues ORDER BY queue_key)
 FROM (SELECT coalesce($2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now) t,
      (SELECT ARRAY(SELECT o.refusal FROM {schema}.refusals o WHERE NOT EXISTS (
         SELECT FROM {schema}.workers w WHERE w.worker_key = $3 AND w.build = ANY (o.builds))) AS refusals) f;
