@@ -12,6 +12,8 @@ from perdure.errors import (
 )
 from perdure.model.payloads import fields
 from perdure.model.records import Kind, Status
+from perdure.runtime import points
+from perdure.store.open import open_store
 from tests.engine import trip
 from tests.engine.desk import Clock, Refused, engine_at, in_loop, log_of
 from tests.engine.trip import Counter, book, unbook
@@ -96,14 +98,19 @@ async def goes_on_after_its_saga() -> None:
 @pytest.mark.parametrize("definition", [trip.trip, trip.sync_trip])
 @in_loop
 async def test_a_cancel_that_comes_as_the_block_and_the_run_end_undoes(path, desk, definition):
-    gate = desk.hold("book a")
-    async with engine_at(path, definition, desk=desk) as engine:
+    asked = []
+
+    def ask(point):
+        # What the step has led to is about to be written: the run has ended, and has not heard of it.
+        if point == points.COMMIT and desk.did == ["book a"] and not asked:
+            with open_store(path, durability="process") as store:
+                asked.append(store.request_cancel(store.get_run("r", "").run_key, "at the last moment"))
+
+    async with engine_at(path, definition, desk=desk, reached=ask) as engine:
         handle = await engine.enqueue(definition, ["a"], run_id="r")
-        await gate.arrival()
-        await engine._ops.cancel("r", "at the last moment")
-        gate.open()  # the step completes before the run has heard of it
         await cancelled(handle, "at the last moment")
         assert desk.did == ["book a", "unbook a"]
+    assert asked == [Status.RUNNING]
     async with engine_at(path, definition, desk=desk) as engine:
         assert (await engine.get("r").view()).status is Status.CANCELLED
 
