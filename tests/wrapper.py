@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from perdure.store.talk import Silent
 
-class Wrapper:
-    """A store that is as good as the one inside."""
+
+class Wrapper(Silent):
+    """A store that is as good as the one inside; of a verb nothing is begun, as it may be another one here."""
 
     def __init__(self, inner):
         self.inner = inner
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
-
-    def start_create(self, *_args, **_options):
-        """Nothing, so that the verb itself is asked, which may be another one here."""
-
-    def start_commit(self, _items):
-        """Likewise."""
-
-    def start_claims(self, *_args, **_options):
-        """Likewise."""
 
     @property
     def hasty(self):

@@ -35,7 +35,7 @@ from perdure.waiting import Home, Waiters
 from perdure.workflow import collect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Container, Iterable
+    from collections.abc import AsyncGenerator, Callable, Collection, Container, Iterable
     from typing import Never, Self
 
     from perdure.hooks import Hooks
@@ -388,7 +388,9 @@ class Engine(Client):
         )
         self._observers.opened(store, operations)
         self._watch = Watch(loop, store, self._gone)
-        self._home.enter(loop, operations, Waiters(loop, operations, self._watch, self._poke, self._executes))
+        looks = self._journal.looks
+        waiters = Waiters(loop, operations, self._watch, looks, self._poke, self._executing)
+        self._home.enter(loop, operations, waiters)
         self._watch.start()
 
     def _close(self) -> None:
@@ -466,8 +468,8 @@ class Engine(Client):
         """Where scrapes are answered now (``127.0.0.1:9464``), if they are."""
         return self._observers.address
 
-    def _executes(self, run_key: int) -> bool:
-        return self._worker is not None and run_key in self._worker.running
+    def _executing(self) -> Collection[int]:
+        return () if self._worker is None else self._worker.running
 
     async def idle(self, held: Container[object] = ()) -> None:
         """Wait until nothing is executing here, nothing waits to be claimed and nothing is due: only time could go on.

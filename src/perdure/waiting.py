@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perdure.errors import EngineNotOpen, RunNotFound, WrongState
+from perdure.lookout import Lookout
 from perdure.model.durations import seconds
-from perdure.model.records import Kind, Status
+from perdure.model.records import Kind, RunRow
 from perdure.operations import Continued, WentOn
 from perdure.runtime.watch import TICK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from perdure.errors import StoreGone
     from perdure.handle import Handle
     from perdure.model.durations import Duration
-    from perdure.model.records import Event, RunRow
+    from perdure.model.records import Event
     from perdure.operations import Operations
+    from perdure.runtime.aside import Aside
     from perdure.runtime.run import Run
     from perdure.runtime.watch import Watch
     from perdure.workflow import Workflow
+
+    _End: TypeAlias = Run | RunRow | None
+    """How whoever waits is told of an end: the run that was executed here, the row of another, or nothing is there."""
 
 RECENT = 5000
 """Completed runs whose results are kept at hand."""
@@ -134,24 +138,20 @@ class Waiters:
         loop: asyncio.AbstractEventLoop,
         operations: Operations,
         watch: Watch,
+        looks: Aside,
         poke: Callable[[], None],
-        executes: Callable[[int], bool],
+        executing: Callable[[], Collection[int]],
     ) -> None:
         self._loop = loop
         self._operations = operations
-        self._waiting: dict[int, list[asyncio.Future[Run | None]]] = {}
+        self._waiting: dict[int, list[asyncio.Future[_End]]] = {}
         self._changes: list[asyncio.Future[None]] = []
         self._forget = watch.listen(self._look)
-        self._checking = False
-        self._again = False
-        self._unseen: set[int] = set()
-        """Keys of runs that are waited for and have not been looked at, as they were executed here."""
+        self._lookout = Lookout(loop, looks, operations.store, self._waiting, executing, self._over)
         self._count = 0
         self._fault: Exception | None = None
         self._recent: OrderedDict[int, tuple[RunRow, Event]] = OrderedDict()
         self.poke = poke
-        self._executes = executes
-        """Whether a run is executed here, so that its end will be told."""
 
     async def result(self, handle: Handle[Any], workflow: Workflow[Any, Any] | None, timeout: Duration | None) -> Any:
         """Wait for a handle's run and return or raise how it ended."""
@@ -187,27 +187,22 @@ class Waiters:
         recent = self._recent.get(run_key)
         if recent is not None:
             return operations.outcome(*recent, workflow)
-        future: asyncio.Future[Run | None] = self._loop.create_future()
+        future: asyncio.Future[_End] = self._loop.create_future()
         self._waiting.setdefault(run_key, []).append(future)
         try:
             if self._fault is not None:
                 raise self._fault
-            if self._executes(run_key):
-                self._unseen.add(run_key)
-            else:
-                row = await operations.row_of(run_key, handle.run_id)
-                if not future.done() and (row.status.terminal or row.status is Status.BLOCKED):
-                    return await operations.result(row, workflow)
-            run = await future
+            self._lookout.add(run_key, future)
+            end = await future
         finally:
             self._drop(run_key, future)
-        if run is not None:
-            assert run.leaving is not None
-            return operations.outcome(run.row, run.leaving, workflow)
-        row = await operations.row_of(run_key, handle.run_id)
-        if not (row.status.terminal or row.status is Status.BLOCKED):
+        if isinstance(end, RunRow):
+            return await operations.result(end, workflow)
+        if end is None:
+            await operations.row_of(run_key, handle.run_id)  # or it raises that it was purged
             raise WentOn
-        return await operations.result(row, workflow)
+        assert end.leaving is not None
+        return operations.outcome(end.row, end.leaving, workflow)
 
     async def _appear(self, handle: Handle[Any], operations: Operations) -> int:
         """Return the key of a handle's run, and if it is yet to come, wait for that."""
@@ -249,6 +244,7 @@ class Waiters:
     def close(self) -> None:
         """Nobody can be told any more."""
         self._forget()
+        self._lookout.close()
         self.fail(EngineNotOpen(_STOPPED, advice="wait again"))
 
     def fail(self, error: Exception) -> None:
@@ -260,13 +256,12 @@ class Waiters:
                     future.set_exception(error)
         self._changed()
 
-    def _drop(self, run_key: int, future: asyncio.Future[Run | None]) -> None:
+    def _drop(self, run_key: int, future: asyncio.Future[_End]) -> None:
         futures = self._waiting.get(run_key)
         if futures is not None and future in futures:
             futures.remove(future)
             if not futures:
                 del self._waiting[run_key]
-                self._unseen.discard(run_key)
 
     def _changed(self) -> None:
         self._count += 1
@@ -278,33 +273,10 @@ class Waiters:
     def _look(self, changed: bool) -> None:  # noqa: FBT001 - a listener
         if changed:
             self._changed()
-        if changed or not all(map(self._executes, self._unseen)):
-            self._check()
+        self._lookout.tick(changed=changed)
 
-    def _check(self) -> None:
-        self._again = self._checking  # it may have read already what has changed now
-        if self._waiting and not self._checking:
-            self._checking = True
-            keys = [key for key in self._waiting if not self._executes(key)]
-            self._unseen = self._waiting.keys() - keys
-            if not keys:
-                self._checking = False
-                return
-            future = self._operations.call(lambda: self._operations.store.get_runs(keys))
-            future.add_done_callback(partial(self._checked, keys))
-
-    def _checked(self, keys: list[int], done: asyncio.Future[list[RunRow]]) -> None:
-        self._checking = False
-        if self._fault is not None or done.cancelled():
-            return
-        if done.exception() is not None:
-            self._loop.call_later(TICK, self._check)
-            return
-        if self._again:
-            self._loop.call_soon(self._check)
-        going_on = {row.run_key for row in done.result() if not (row.status.terminal or row.status is Status.BLOCKED)}
-        for key in keys:
-            if key not in going_on:  # it has ended, or was even purged
-                for future in self._waiting.get(key, ()):
-                    if not future.done():
-                        future.set_result(None)
+    def _over(self, run_key: int, row: RunRow | None) -> None:
+        """A run has ended elsewhere, or was even purged."""
+        for future in self._waiting.get(run_key, ()):
+            if not future.done():
+                future.set_result(row)

@@ -86,7 +86,7 @@ async def test_what_is_waiting_for_a_slot_does_not_go_on_when_it_hears_news(url,
             return rows
 
         async def answered():
-            await engine._journal.aside.call(lambda: None)  # after the look, whose answer has been heard then
+            await engine._journal.looks.call(lambda: None)  # after the look, whose answer has been heard then
 
         def once_the_news_is_heard(items, **options):
             if any(event.kind == Kind.RUN_COMPLETED for item in items for event in item.events) and not early:
@@ -101,7 +101,8 @@ async def test_what_is_waiting_for_a_slot_does_not_go_on_when_it_hears_news(url,
         await in_status(engine, "first", Status.WAITING)
         second = await engine.enqueue(other, run_id="second")
         await gate.arrival()
-        store.commit, store.start_commit, store.unread = once_the_news_is_heard, lambda _items: None, looked
+        store.commit, store.start_commit = once_the_news_is_heard, lambda _items: None
+        store.unread, store.start_unread = looked, lambda _worker_key: None
         gate.open()
         assert await second.result(timeout=PATIENCE) == "other"
         assert await first.result(timeout=PATIENCE) is None
@@ -124,7 +125,7 @@ async def test_a_run_that_is_written_as_waiting_is_not_taken_for_one_that_others
 
         async def compared():
             engine._worker._vigil.check_held()
-            await engine._journal.aside.call(lambda: None)  # after that look
+            await engine._journal.looks.call(lambda: None)  # after that look
 
         def looked_at(items, **options):
             verdicts = commit(items, **options)

@@ -106,18 +106,19 @@ async def test_an_end_that_was_undone_before_it_was_read_is_not_given_out(path, 
 
     outdated = []
     store = open_store(path)
-    get_runs = store.get_runs
-    store.get_runs = lambda run_keys: outdated.pop() if outdated else get_runs(run_keys)
+    over = store.over
+    store.over = lambda run_keys, limit: outdated.pop() if outdated else over(run_keys, limit)
+    store.start_over = lambda *_: None
     desk.fails["bad"] = [Refused()]
     async with engine_at(store, refuses, desk=desk) as engine:
         with pytest.raises(Refused):
             await engine.run(refuses, run_id="r")
         handle = engine.get("r", refuses)
-        seen = [await handle.row()]
+        row = await handle.row()
         await handle.resume()
         await handle.result()
     async with engine_at(store, refuses).client() as client:
-        outdated.append(seen)
+        outdated.append([(row.run_key, row)])
         assert await client.get("r", refuses).result(timeout=5) is None
         assert outdated == []
     store.close()
@@ -167,8 +168,9 @@ async def test_while_nothing_changes_no_run_is_looked_up_that_is_waited_for(path
     gate = desk.hold("first")
     async with engine_at(path, errand, desk=desk, concurrency=1) as engine:
         store, looked_up, quiet = engine._store, [], []
-        get_runs = store.get_runs
-        store.get_runs = lambda keys: looked_up.append(keys) or get_runs(keys)
+        over = store.over
+        store.over = lambda keys, limit: looked_up.append(keys) or over(keys, limit)
+        store.start_over = lambda *_: None
         handles = [await engine.enqueue(errand, ORDER) for _ in range(2)]
         await gate.arrival()
         results = [asyncio.create_task(handle.result()) for handle in handles]  # one is executed here, one is not

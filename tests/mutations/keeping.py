@@ -80,9 +80,9 @@ KEEPING = [
     ),
     Mutation(
         "who waits for a run is told that it was purged",
-        "waiting.py",
-        "for key in keys:\n            if key not in going_on:",
-        "for key in {row.run_key for row in done.result()}:\n            if key not in going_on:",
+        "lookout.py",
+        "        for key, row in found:\n            self._over(key, row)",
+        "        for key, row in found:\n            if row is not None:\n                self._over(key, row)",
         _ENGINE + "who_waits_is_told_also_if_the_run_is_purged_before_anybody_looks[sqlite]",
     ),
     Mutation(

@@ -40,14 +40,30 @@ TALKING = [
         _IN_STEP + "while_one_half_of_what_is_in_step_is_written_the_other_goes_on",
     ),
     Mutation(
-        "who waits for a run that is executed here hears of its end elsewhere", "waiting.py",
-        "if changed or not all(map(self._executes, self._unseen)):", "if changed:",
+        "who waits for a run that is executed here hears of its end elsewhere", "lookout.py",
+        "        if self._trusted:\n", "        if False:\n",
         "engine/test_waiting.py::test_whoever_waits_for_a_run_that_ends_elsewhere_while_it_is_executed_here_is_told[sqlite]",
     ),
     Mutation(
-        "who waits for runs asks for none while nothing changes", "waiting.py",
-        "if changed or not all(map(self._executes, self._unseen)):", "if changed or self._unseen:",
+        "who waits for runs asks for none while nothing changes", "lookout.py",
+        "any(key in waiting and key not in executing for key in self._trusted)", "bool(self._trusted)",
         "engine/test_waiting.py::test_while_nothing_changes_no_run_is_looked_up_that_is_waited_for[sqlite]",
+    ),
+    Mutation(
+        "who waits for very many runs is told of all", "lookout.py",
+        "        if len(found) < MOST:\n", "        if True:\n",
+        "engine/test_lookout.py::test_thousands_wait_for_what_another_process_executes_and_all_are_told[sqlite]",
+    ),
+    Mutation(
+        "who has waited for a run before goes on waiting if others cannot look at it", "lookout.py",
+        "            self._left += reversed(keys)\n            self._loop.call_later(TICK, self._go_on)\n", "",
+        "engine/test_lookout.py::"
+        "test_who_cannot_be_told_whether_a_run_has_ended_hears_why_and_who_waits_already_goes_on[sqlite]",
+    ),
+    Mutation(
+        "who looks without waiting leaves a server that takes no writes", "store/postgres/connection.py",
+        "            if is_read_only:\n", "            if False:\n",
+        "store/test_postgres_links.py::test_who_looks_without_waiting_stays_with_no_server_that_takes_no_writes",
     ),
     Mutation(
         "a run that is claimed anew does not leave its slot", "runtime/slots.py",

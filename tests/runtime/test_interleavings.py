@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 import perdure
-from perdure import INJECTED, Engine, Retry, StepContext, step, workflow
+from perdure import INJECTED, Engine, Queue, Retry, StepContext, step, workflow
 from perdure.errors import RunCancelled, StoreBusy, StoreError
 from perdure.model.records import Kind, Status
 from perdure.runtime import points
@@ -545,8 +545,8 @@ def test_whoever_asks_something_of_the_store_is_not_kept_waiting_by_those_who_al
     asyncio.run(main())
 
 
-class Urgent(Wrapper):
-    """While it is asked for urgent runs, the only one that is executed comes to its end, which is written next."""
+class Ahead(Wrapper):
+    """While it is asked what is to be claimed next, the only run of a queue comes to its end, which is written then."""
 
     def __init__(self, inner, loop):
         super().__init__(inner)
@@ -560,11 +560,11 @@ class Urgent(Wrapper):
         for _ in range(20):
             await asyncio.sleep(0)
 
-    def urgent(self, *args):
+    def next_due(self, *args, **options):
         if self.inner.hasty:
             raise StoreBusy("busy")
         asyncio.run_coroutine_threadsafe(self.turn(), self.loop).result(10)
-        return self.inner.urgent(*args)
+        return self.inner.next_due(*args, **options)
 
 
 @step
@@ -572,15 +572,15 @@ async def waits_for_the_gate(*, ctx: StepContext = INJECTED) -> None:
     await ctx.tools.gate.wait()
 
 
-@workflow
+@workflow(queue=Queue("one by one", concurrency=1))
 async def ends_once_asked() -> None:
     await waits_for_the_gate()
 
 
 def test_a_slot_that_becomes_free_at_the_end_of_a_claiming_is_filled_at_once(tmp_path):
     async def main():
-        store = Urgent(opened(tmp_path), asyncio.get_running_loop())
-        async with Engine(store, workflows=[ends_once_asked], tools=store, concurrency=1) as engine:
+        store = Ahead(opened(tmp_path), asyncio.get_running_loop())
+        async with Engine(store, workflows=[ends_once_asked], tools=store) as engine:
             for handle in await engine.enqueue_many(ends_once_asked, [None, None]):
                 await handle.result(timeout=PATIENCE)
         store.close()

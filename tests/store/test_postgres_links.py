@@ -12,6 +12,7 @@ from perdure.store.postgres.arrays import bigints
 from perdure.testing.store_suite import Bench
 from perdure.testing.store_suite.bench import ROUTE, soon
 from tests.servers.server import ROLE
+from tests.store.talking import finish
 from tests.store.wire import wired
 
 pytestmark = pytest.mark.postgres
@@ -206,6 +207,29 @@ def test_a_session_that_turned_read_only_is_given_up(own):
     with server.connect() as connection:
         connection.execute(f"ALTER ROLE {ROLE} RESET default_transaction_read_only")
     assert refused.value.advice
+
+
+def test_who_looks_without_waiting_stays_with_no_server_that_takes_no_writes(own):
+    _, bench = own
+    held = bench.hold()
+    store, looks = bench.store, bench.store._looks
+    assert store.start_unread(held.worker) is None  # there is no connection yet
+    assert store.unread(held.worker) == []
+    looks.read(lambda session: session.script(b"SET default_transaction_read_only = on"))
+    opened = looks.opened
+
+    def is_turned_away():
+        talk = store.start_unread(held.worker)
+        assert talk is not None
+        finish(talk)
+        try:
+            return talk.outcome() != []
+        except StoreBusy:
+            return True
+
+    assert soon(is_turned_away)  # it is asked once a second
+    assert store.unread(held.worker) == []
+    assert looks.opened == opened + 1
 
 
 def test_a_bad_item_among_many_takes_down_its_own_run_only(bench_there):

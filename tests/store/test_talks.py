@@ -10,7 +10,7 @@ from psycopg.sql import SQL, Identifier
 
 from perdure.errors import StoreBusy
 from perdure.model.queues import Limits, QueueRow
-from perdure.model.records import CommitItem, Kind, Status, Verdict
+from perdure.model.records import CommitItem, InboxKind, Kind, Message, Status, Verdict
 from perdure.store.open import open_store
 from perdure.store.postgres.address import parse_address
 from perdure.store.postgres.claims import EASY
@@ -371,6 +371,28 @@ def test_where_there_is_much_to_read_somebody_waits_for_it(bench):
         talk.outcome()
     (claim,) = bench.claim(worker)
     assert claim.row.seq == EASY + 4
+
+
+def test_what_others_have_done_is_looked_at_in_one_breath(bench, url):
+    held = bench.hold("held")
+    bench.store.deliver([Message(InboxKind.SIGNAL, held.key, name="word", payload=b'"news"')])
+    ends = bench.hold("ends")
+    ends.commit(ends.end())
+    first = bench.row(bench.create("urgent").run_key)
+    bench.store.request_cancel(first.run_key, "not any more")
+    store = bench.store
+    looks = [
+        (store.unread, store.start_unread, (held.worker,)),
+        (store.over, store.start_over, ([held.key, ends.key, first.run_key], 5)),
+        (store.urgent, store.start_urgent, ([ROUTE], 5)),
+    ]
+    for look, start, asked in looks:
+        seen = look(*asked)
+        talk = start(*asked)
+        finish(talk)
+        assert talk.outcome() == seen
+    assert store.start_urgent([Route("never", "1", "", "")], 5) is None
+    assert store.start_urgent([ROUTE], 0) is None
 
 
 def test_a_file_is_asked_at_once(store_path):

@@ -364,7 +364,7 @@ STORES: dict[str, Kind] = {
     ),
     "connections-short": Kind(
         "warn",
-        "Nearly all of the server's connections are in use; a worker takes up to six.",
+        "Nearly all of the server's connections are in use; a worker takes up to seven.",
         "raise max_connections, or put a pooler in front",
     ),
     "pooler": Kind(

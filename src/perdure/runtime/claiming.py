@@ -90,6 +90,10 @@ class Claiming:
         """Whether a slot has become free since what is to be claimed was last looked for."""
         self._poked = False
         """Whether anything may have changed since what is urgent was last looked for."""
+        self._urgent: list[int] = []
+        """Keys of runs that are to be cancelled, for which no slot has to be free."""
+        self._looking = False
+        """Whether those are being looked for."""
 
     def serve(self) -> None:
         """Claim from now on."""
@@ -125,7 +129,7 @@ class Claiming:
 
     def at_rest(self, now: int) -> bool:
         """Whether nothing is being claimed, nor will be before time passes ``now`` (µs)."""
-        if self._busy:
+        if self._busy or self._looking or self._urgent:
             return False
         return self._serving is None or not (self._wake.is_set() or (self.due.due is not None and self.due.due <= now))
 
@@ -164,6 +168,8 @@ class Claiming:
     async def _claim(self) -> None:
         if self.wanted:
             await self._claim_wanted()
+        while self._urgent and not self._ending.is_set():
+            await self._claim_up_to(1, self._urgent.pop(), at_once=True)
         self._hungry, self._missed = True, False
         while self._worker.free > 0 and not self._ending.is_set() and not self._only:
             limit = min(self._worker.free, BATCH)
@@ -174,14 +180,28 @@ class Claiming:
                 return
         if self._worker.free <= 0 and not self._ending.is_set() and not self._only:
             self._missed = False
-            if self._poked:
-                self._poked = False
-                await self._claim_urgent()
+            if self._poked and not self._looking:
+                self._look_for_urgent()
 
-    async def _claim_urgent(self) -> None:
-        """Take what is to be cancelled, although no slot is free: it has little left to do."""
-        for run_key in await self._journal.aside.call(lambda: self._store.urgent(self._routes, BATCH)):
-            await self._claim_up_to(1, run_key, at_once=True)
+    def _look_for_urgent(self) -> None:
+        """Look for what is to be cancelled, to take it although no slot is free: it has little left to do."""
+        self._poked, self._looking = False, True
+        store, routes = self._store, self._routes
+        found = self._journal.looks.call(
+            lambda: store.urgent(routes, BATCH), start=lambda: store.start_urgent(routes, BATCH)
+        )
+        found.add_done_callback(self._looked_for_urgent)
+
+    def _looked_for_urgent(self, done: asyncio.Future[list[int]]) -> None:
+        self._looking = False
+        if self._ending.is_set() or done.cancelled():
+            return
+        if (error := done.exception()) is not None:
+            say(lines.NOT_CLAIMED, error=error, pause=PAUSE, worker=self._host.worker)
+            self._host.loop.call_later(PAUSE, self.poke)
+        elif done.result() or self._poked:
+            self._urgent = done.result()
+            self._wake.set()
 
     async def _claim_up_to(self, limit: int, only: int | None = None, *, at_once: bool = False) -> list[Claim]:
         key, facts = self._worker.key, self._worker.facts

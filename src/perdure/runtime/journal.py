@@ -88,7 +88,9 @@ class Journal:
         self._computed = 0.0
         """Seconds from when runs last went on until what they wrote was sent."""
         self.aside = Aside(loop, store, self.call, "perdure-aside")
-        """Claims, and looks at what has come in."""
+        """Claims."""
+        self.looks = Aside(loop, store, self.call, "perdure-looks")
+        """Looks at what others have done, for which no claim waits."""
         self.outside = Aside(loop, store, self.call, "perdure-outside")
         """What is asked from outside: runs are created, told something, looked at."""
         self.active = 0
@@ -140,9 +142,9 @@ class Journal:
     @property
     def at_rest(self) -> bool:
         """Whether nothing is queued or being written."""
-        return not (self._pending or self._busy or self._verbs or self._unsettled) and (
-            self.aside.at_rest and self.outside.at_rest
-        )
+        if self._pending or self._busy or self._verbs or self._unsettled:
+            return False
+        return self.aside.at_rest and self.looks.at_rest and self.outside.at_rest
 
     def close(self) -> None:
         """Let the thread end; nothing may be submitted any more, and whoever asked too late is told why."""
@@ -151,6 +153,7 @@ class Journal:
         self._talks.close()
         self._threads.close()
         self.aside.close()
+        self.looks.close()
         self.outside.close()
 
     # -- flushing

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perdure.runtime.journal import Journal
     from perdure.runtime.run import Run
     from perdure.store.protocol import Store
+    from perdure.store.talk import Talk
 
 LOOK = 0.1
 """Seconds between looks for dead workers in a store that is not inline."""
@@ -63,7 +64,9 @@ class Vigil:
         self._reclaiming = False
         self._looking = False
         self._look_again = 0.0
-        self._inbox = _Reading(host, journal, lambda: store.unread(worker.key), self._tell)
+        self._inbox = _Reading(
+            host, journal, lambda: store.unread(worker.key), self._tell, start=lambda: store.start_unread(worker.key)
+        )
         self._held = _Reading(host, journal, lambda: store.held(worker.key), self._compare, begin=self._note_epochs)
         self._epochs: dict[Run, int] = {}
         """What is executed as it is looked what is held, and under which epochs; it says nothing of later claims."""
@@ -182,10 +185,11 @@ class _Reading:
         journal: what reads, in its turn.
         read: looks.
         then: told the number of the look and what was seen.
+        start: looks without a thread that waits, where that can be.
         begin: called as a look begins.
     """
 
-    __slots__ = ("_asked", "_begins", "_busy", "_host", "_journal", "_over", "_read", "_then")
+    __slots__ = ("_asked", "_begins", "_busy", "_host", "_journal", "_over", "_read", "_start", "_then")
 
     def __init__(
         self,
@@ -194,9 +198,11 @@ class _Reading:
         read: Callable[[], Any],
         then: Callable[[int, Any], object],
         *,
+        start: Callable[[], Talk[Any] | None] | None = None,
         begin: Callable[[], object] | None = None,
     ) -> None:
-        self._host, self._journal, self._read, self._then, self._begins = host, journal, read, then, begin
+        self._host, self._journal, self._read, self._then = host, journal, read, then
+        self._start, self._begins = start, begin
         self._asked = 0
         self._busy = self._over = False
 
@@ -213,7 +219,8 @@ class _Reading:
         self._busy = True
         if self._begins is not None:
             self._begins()
-        self._journal.aside.call(self._read).add_done_callback(partial(self._ended, self._asked))
+        seen = self._journal.looks.call(self._read, start=self._start)
+        seen.add_done_callback(partial(self._ended, self._asked))
 
     def close(self) -> None:
         """Look no more."""

@@ -525,6 +525,10 @@ class Store(Talking, Protocol):
         """Rows by key, those that exist."""
         ...
 
+    def over(self, run_keys: Sequence[int], limit: int) -> list[tuple[int, RunRow | None]]:
+        """Those of these runs, ``limit`` at most, that have ended, are blocked or not there: key, and row if any."""
+        ...
+
     def standing(self, run_key: int) -> Standing | None:
         """Where a run stands beyond what its row says; None if it is not there."""
         ...

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perdure.model.records import Claim, CommitItem, Created, NewRun, Verdict
+    from perdure.model.records import Claim, CommitItem, Created, InboxRow, NewRun, RunRow, Verdict
     from perdure.store.route import Route
 
 T_co = TypeVar("T_co", covariant=True)
@@ -71,5 +71,39 @@ class Talking(Protocol):
         """
         ...
 
+    def start_urgent(self, routes: Sequence[Route], limit: int, /) -> Talk[list[int]] | None:
+        """Begin what ``urgent`` does; None where that has to wait for something."""
+        ...
 
-__all__ = ["Talk", "Talking"]
+    def start_unread(self, worker_key: int, /) -> Talk[list[tuple[int, int, list[InboxRow]]]] | None:
+        """Begin what ``unread`` does; None likewise."""
+        ...
+
+    def start_over(self, run_keys: Sequence[int], limit: int, /) -> Talk[list[tuple[int, RunRow | None]]] | None:
+        """Begin what ``over`` does; None likewise."""
+        ...
+
+
+class Silent:
+    """Begins nothing: the verb itself is to be asked."""
+
+    def start_create(self, *_asked: object, **_options: object) -> None:
+        """Nothing."""
+
+    def start_commit(self, *_asked: object) -> None:
+        """Nothing."""
+
+    def start_claims(self, *_asked: object, **_options: object) -> None:
+        """Nothing."""
+
+    def start_urgent(self, *_asked: object) -> None:
+        """Nothing."""
+
+    def start_unread(self, *_asked: object) -> None:
+        """Nothing."""
+
+    def start_over(self, *_asked: object) -> None:
+        """Nothing."""
+
+
+__all__ = ["Silent", "Talk", "Talking"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from perdure.errors import StoreError
 from perdure.model.records import Kind, Verdict
+from perdure.store.talk import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +98,7 @@ class Witness:
                 self.settled[event.run_key, event.key] = event.word
 
 
-class MortalStore:
+class MortalStore(Silent):
     """Passes everything on to a store that outlives it, counts the writes of the run, and dies as planned.
 
     A run's uid is made of its id, so that different lives of it can be compared to the byte; not that of a run which
@@ -163,15 +164,6 @@ class MortalStore:
             return verdicts
 
         return self._write(lambda: "commit of " + ", ".join(_said(e) for item in items for e in item.events), commit)
-
-    def start_create(self, *_args: Any, **_options: Any) -> None:
-        """Nothing: whatever is written is counted."""
-
-    def start_commit(self, _items: Sequence[CommitItem]) -> None:
-        """Likewise."""
-
-    def start_claims(self, *_args: Any, **_options: Any) -> None:
-        """Likewise."""
 
     def claim_runs(self, *args: Any, **options: Any) -> list[Claim]:
         """Claim; it counts if it finds something. Before it, all is as it was after the last write."""

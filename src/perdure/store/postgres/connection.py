@@ -23,6 +23,7 @@ from perdure.store.postgres.faults import AGAIN, READ_ONLY, is_lost, translate
 from perdure.store.postgres.mutex import Mutex
 from perdure.store.postgres.session import Session
 from perdure.store.postgres.talks import ServerTalk
+from perdure.store.postgres.words import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +75,8 @@ class Link:
         self._pause = 0.0
         self._not_before = 0.0
         self._era = connector.era
+        self._pooled = connector.pooled
+        self._talk: ServerTalk[Any] | None = None
         self.opened = 0
         """How often a connection was opened."""
         _links.add(self)
@@ -90,16 +93,50 @@ class Link:
         if getpid() != self._pid:
             return
         self._closed = True
-        self._hush()
+        talk = self._talk
+        if talk is not None:
+            talk.abandon()  # it would keep others waiting
         with self._mutex:
             self._drop()
-
-    def _hush(self) -> None:
-        """End what is being said, if it would keep others waiting."""
 
     def read(self, work: Callable[[Session], T]) -> T:
         """Do what is no transaction: every statement sees what was committed before it began."""
         return self._persist(work)
+
+    def talk(
+        self,
+        words: Words[T | None],
+        *,
+        done: Callable[[], object] | None = None,
+        lost: Callable[[], object] | None = None,
+    ) -> ServerTalk[T] | None:
+        """Begin to talk, with the connection to itself until that is over; None where somebody has to wait.
+
+        Args:
+            words: what is said: one statement, or a transaction.
+            done: told once it is done.
+            lost: told if it is not known what the server has made of it.
+        """
+        if self._pooled or getpid() != self._pid or not self._mutex.take():
+            return None
+        session = self._session
+        if session is None or self._era != self._connector.era:
+            self._mutex.release()
+            return None
+        self._talk = talk = ServerTalk(self, session, words, done=done, lost=lost)
+        return talk if talk.begin() else None
+
+    def note(self, error: psycopg.Error) -> None:
+        """Hear what went wrong in a talk: a connection that is not to be used again is given up."""
+        self._fault(error)
+
+    def talked(self, talk: ServerTalk[Any], *, is_clean: bool) -> None:
+        """A talk is over; what it has left open is undone with its connection."""
+        if self._talk is talk:
+            self._talk = None
+            if not is_clean:
+                self._drop()
+            self._mutex.release()
 
     def _persist(self, work: Callable[[Session], T]) -> T:
         """Do some work, again on a new connection if the old one is lost, and again if the database asks for it."""
@@ -190,6 +227,29 @@ class Reader(Link):
             self._sure_until = now + _SURE
         return session
 
+    def hear(self, words: Callable[[], Words[T]]) -> T:
+        """Ask what is made of words, and wait."""
+        return self.read(lambda session: session.hear(words()))
+
+    def talk(
+        self,
+        words: Words[T | None],
+        *,
+        done: Callable[[], object] | None = None,
+        lost: Callable[[], object] | None = None,
+    ) -> ServerTalk[T] | None:
+        """Begin to ask without waiting, as ``Link.talk`` does."""
+        return super().talk(self._surely(words), done=done, lost=lost)
+
+    def _surely(self, words: Words[T | None]) -> Words[T | None]:
+        now = _CLOCK.monotonic()
+        if now >= self._sure_until:
+            ((is_read_only,),) = yield ask("is_read_only")
+            if is_read_only:
+                return None  # whoever waits finds the primary
+            self._sure_until = now + _SURE
+        return (yield from words)
+
 
 class Writer(Link, Hasty):
     """The connection that writes, in transactions."""
@@ -198,44 +258,6 @@ class Writer(Link, Hasty):
         Hasty.__init__(self)
         Link.__init__(self, connector, connection)
         self._begin = f"begin_pooled_{connector.durability}" if connector.pooled else "begin"
-        self._pooled = connector.pooled
-        self._talk: ServerTalk[Any] | None = None
-
-    def talk(
-        self, words: Words[T | None], *, done: Callable[[], object], lost: Callable[[], object] | None = None
-    ) -> ServerTalk[T] | None:
-        """Begin to talk, with the connection to itself until that is over; None where somebody has to wait.
-
-        Args:
-            words: what is said: one statement, or a transaction.
-            done: told once it is done.
-            lost: told if it is not known what the server has made of it.
-        """
-        if self._pooled or getpid() != self._pid or not self._mutex.take():
-            return None
-        session = self._session
-        if session is None or self._era != self._connector.era:
-            self._mutex.release()
-            return None
-        self._talk = talk = ServerTalk(self, session, words, done=done, lost=lost)
-        return talk if talk.begin() else None
-
-    def note(self, error: psycopg.Error) -> None:
-        """Hear what went wrong in a talk: a connection that is not to be used again is given up."""
-        self._fault(error)
-
-    def talked(self, talk: ServerTalk[Any], *, is_clean: bool) -> None:
-        """A talk is over; what it has left open is undone with its connection."""
-        if self._talk is talk:
-            self._talk = None
-            if not is_clean:
-                self._drop()
-            self._mutex.release()
-
-    def _hush(self) -> None:
-        talk = self._talk
-        if talk is not None:
-            talk.abandon()
 
     def refuse_hasty(self) -> None:
         """Turn away who may not wait: there is a network in between, and no telling how long it takes.

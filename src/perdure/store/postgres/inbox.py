@@ -13,17 +13,19 @@ from perdure.store.creating import PRIORITY_WEIGHT
 from perdure.store.hearing import Hearer, is_deaf, wakes
 from perdure.store.postgres.arrays import bigints, byteas, texts
 from perdure.store.postgres.runs import keep
+from perdure.store.postgres.words import ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import InboxRow, Message
     from perdure.store.postgres.session import Session
+    from perdure.store.postgres.words import Words
 
 
-def unread(session: Session, worker_key: int) -> list[tuple[int, int, list[InboxRow]]]:
+def unread(worker_key: int) -> Words[list[tuple[int, int, list[InboxRow]]]]:
     """Run key, inbox counter and rows of every held run that has any."""
-    found = session.fetch("unread", worker_key)
+    found = yield ask("unread", worker_key)
     return [
         (run_key, counter, [rows.inbox_row(row[1:]) for row in group])
         for (counter, run_key), group in groupby(found, itemgetter(0, 2))

@@ -9,12 +9,14 @@ from perdure.store import queueing, rows
 from perdure.store.creating import URGENT
 from perdure.store.postgres import queues
 from perdure.store.postgres.arrays import bigints
+from perdure.store.postgres.words import ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perdure.model.records import Event, RunRow
     from perdure.store.postgres.session import Session
+    from perdure.store.postgres.words import Words
     from perdure.store.protocol import Outlook
 
 
@@ -34,9 +36,15 @@ def outlook(session: Session, routes: Sequence[int], worker_key: int, now: int) 
     return queueing.outlook(seen, waiting, lambda row: queues.rate_opens_at(session, row, now))
 
 
-def urgent(session: Session, routes: Sequence[int], limit: int) -> list[int]:
+def urgent(routes: Sequence[int], limit: int) -> Words[list[int]]:
     """Keys of claimable runs of these routes that are to be cancelled."""
-    return [key for (key,) in session.fetch("urgent", bigints(routes), URGENT, FORMAT, limit)]
+    return [key for (key,) in (yield ask("urgent", bigints(routes), URGENT, FORMAT, limit))]
+
+
+def over(run_keys: Sequence[int], limit: int) -> Words[list[tuple[int, RunRow | None]]]:
+    """Those of these runs that have ended, are blocked, or are not there."""
+    found = yield ask("over", bigints(run_keys), limit)
+    return [(row[0], None if row[1] is None else rows.run_row(row[1:])) for row in found]
 
 
 def overdue(session: Session, limit: int, now: int | None) -> list[tuple[int, int]]:

@@ -108,6 +108,8 @@ class PostgresStore:
         self._keeper, self._claimer, self._committer = Writer(connector), Writer(connector), Writer(connector)
         self._writers = self._writer, self._keeper, self._claimer, self._committer
         self._reader, self._measuring = Reader(connector), Reader(connector)
+        # Never asked by whoever waits: an event loop that did would wait for what it has begun itself.
+        self._looks = Reader(connector)
         self._hints = Hints(connector)
         self._server_clock = ServerClock()
         # The server's clock judges, unless the caller has one that is not simply this machine's.
@@ -154,6 +156,7 @@ class PostgresStore:
         self._hints.close()
         self._workers.close()
         self._measuring.close()
+        self._looks.close()
         self._reader.close()
         for writer in reversed(self._writers):
             writer.close()
@@ -360,7 +363,12 @@ class PostgresStore:
         if limit < 1 or not routes:
             return []
         numbers = self._numbers(routes)
-        return self._reader.read(lambda session: reading.urgent(session, numbers, limit))
+        return self._looks.hear(lambda: reading.urgent(numbers, limit))
+
+    def start_urgent(self, routes: Sequence[Route], limit: int) -> Talk[list[int]] | None:
+        """Begin what ``urgent`` does without waiting."""
+        numbers = self._routes.known(map(_names, routes))
+        return self._looks.talk(reading.urgent(numbers, limit)) if limit > 0 and numbers else None
 
     def overdue(self, limit: int, *, now: int | None = None) -> list[tuple[int, int]]:
         """Keys and deadlines of runs that nobody holds and whose deadline has passed, earliest first."""
@@ -387,7 +395,11 @@ class PostgresStore:
 
     def unread(self, worker_key: int) -> list[tuple[int, int, list[InboxRow]]]:
         """For runs held by the worker that have inbox rows: (run_key, inbox counter, rows)."""
-        return self._reader.read(lambda session: inbox.unread(session, worker_key))
+        return self._looks.hear(lambda: inbox.unread(worker_key))
+
+    def start_unread(self, worker_key: int) -> Talk[list[tuple[int, int, list[InboxRow]]]] | None:
+        """Begin what ``unread`` does without waiting."""
+        return self._looks.talk(inbox.unread(worker_key))
 
     def held(self, worker_key: int) -> dict[int, int]:
         """Epoch by run_key of everything the worker holds."""
@@ -526,6 +538,14 @@ class PostgresStore:
         """Rows by key, those that exist, in the order asked for."""
         found = self._reader.read(lambda session: runs.get_runs(session, run_keys))
         return [found[key] for key in dict.fromkeys(run_keys) if key in found]
+
+    def over(self, run_keys: Sequence[int], limit: int) -> list[tuple[int, RunRow | None]]:
+        """Those of these runs, ``limit`` at most, that have ended, are blocked or not there: key, and row if any."""
+        return self._looks.hear(lambda: reading.over(run_keys, limit))
+
+    def start_over(self, run_keys: Sequence[int], limit: int) -> Talk[list[tuple[int, RunRow | None]]] | None:
+        """Begin what ``over`` does without waiting."""
+        return self._looks.talk(reading.over(run_keys, limit))
 
     def standing(self, run_key: int) -> Standing | None:
         """Where a run stands beyond what its row says; None if it is not there."""

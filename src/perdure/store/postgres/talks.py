@@ -64,7 +64,7 @@ class ServerTalk(Generic[T]):
         session: Session,
         words: Words[T | None],
         *,
-        done: Callable[[], object],
+        done: Callable[[], object] | None = None,
         lost: Callable[[], object] | None = None,
     ) -> None:
         self._line, self._session, self._words = line, session, words
@@ -166,7 +166,7 @@ class ServerTalk(Generic[T]):
         except StopIteration as end:
             self._given = end.value
             self._end()
-            if self._given is not None:
+            if self._given is not None and self._done is not None:
                 self._done()
         else:
             self._ask()

@@ -9,6 +9,7 @@ from perdure.store import queueing, rows
 from perdure.store.creating import URGENT
 from perdure.store.sqlite import queues
 from perdure.store.sqlite.rows import fetch, fetch_value, json_list
+from perdure.store.sqlite.runs import get_runs
 from perdure.store.sqlite.sql import QUERIES
 
 if TYPE_CHECKING:
@@ -61,6 +62,13 @@ def get_run(cursor: apsw.Cursor, run_id: str, namespace: str) -> RunRow | None:
     """The run of this id."""
     found = fetch(cursor, QUERIES["get_run"], (namespace, run_id))
     return rows.run_row(found[0]) if found else None
+
+
+def over(cursor: apsw.Cursor, run_keys: Sequence[int], limit: int) -> list[tuple[int, RunRow | None]]:
+    """Those of these runs that have ended, are blocked, or are not there."""
+    keys: list[int] = [key for (key,) in fetch(cursor, QUERIES["over"], (json_list(run_keys), limit))]
+    found = get_runs(cursor, keys) if keys else {}
+    return [(key, found.get(key)) for key in keys]
 
 
 def read_events(cursor: apsw.Cursor, run_key: int, after: int, limit: int) -> list[Event]:

@@ -37,6 +37,7 @@ from perdure.store.sqlite.routes import Routes
 from perdure.store.sqlite.standing import near_ids, standing
 from perdure.store.sqlite.workers import Workers
 from perdure.store.surveying import gauge
+from perdure.store.talk import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from perdure.store.protocol import Durability, Filter, Reclaimed, Route
 
 
-class SqliteStore:
+class SqliteStore(Silent):
     """Runs in one SQLite file, for any number of processes of one machine. See ``perdure.store.protocol.Store``.
 
     Attributes:
@@ -248,15 +249,6 @@ class SqliteStore:
         another thread or process writes, a checkpoint is due, or a child is of a route that is new here.
         """
         return commit.commit(self._writer, self._outreach, items, wait=wait)
-
-    def start_create(self, *_asked: object, **_options: object) -> None:
-        """Nothing: what is asked of a file is done when it is asked."""
-
-    def start_commit(self, _items: Sequence[CommitItem]) -> None:
-        """Likewise."""
-
-    def start_claims(self, *_asked: object, **_options: object) -> None:
-        """Likewise."""
 
     def release(self, worker_key: int, run_keys: Sequence[int]) -> int:
         """Give settled runs back, claimable at once and still running; returns how many were still held."""
@@ -490,6 +482,11 @@ class SqliteStore:
         with self._reader as cursor:
             found = runs.get_runs(cursor, run_keys)
         return [found[key] for key in dict.fromkeys(run_keys) if key in found]
+
+    def over(self, run_keys: Sequence[int], limit: int) -> list[tuple[int, RunRow | None]]:
+        """Those of these runs, ``limit`` at most, that have ended, are blocked or not there: key, and row if any."""
+        with self._reader as cursor:
+            return reading.over(cursor, run_keys, limit)
 
     def standing(self, run_key: int) -> Standing | None:
         """Where a run stands beyond what its row says; None if it is not there."""

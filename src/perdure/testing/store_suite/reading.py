@@ -74,6 +74,23 @@ def lists_are_filtered(bench: Bench) -> None:
 
 
 @case
+def of_many_runs_those_that_are_over_are_told_with_their_rows(bench: Bench) -> None:
+    waits = bench.create("waits")
+    runs = [bench.hold(name) for name in ("runs", "ends", "fails", "stops")]
+    for held, status in zip(runs[1:], (Status.COMPLETED, Status.FAILED, Status.BLOCKED), strict=True):
+        held.commit(held.end(status))
+    over = [held.key for held in runs[1:]]
+    nobody = 1 + max(over)
+    asked = [waits.run_key, nobody, *reversed([held.key for held in runs])]
+    found = dict(bench.store.over(asked, 10))
+    assert found == {nobody: None} | {key: bench.row(key) for key in over}
+    assert [key for key, _ in bench.store.over(asked, 10)] == [key for key in asked if key in found]
+    assert [key for key, _ in bench.store.over(asked, 2)] == asked[1:3]
+    assert bench.store.over([waits.run_key, runs[0].key], 10) == []
+    assert bench.store.over([], 10) == []
+
+
+@case
 def a_log_is_read_in_pages(bench: Bench) -> None:
     held = bench.hold()
     held.commit(held.steps(20))

@@ -84,6 +84,15 @@ SELECT * FROM {schema}.run_rows WHERE namespace = $1 AND run_id = $2;
 -- Runs by their keys.
 SELECT * FROM {schema}.run_rows WHERE run_key = ANY ($1::bigint[]);
 
+-- name: over
+-- Those of these runs that have ended, are blocked (7), or are not there: the key, then the row.
+WITH gone AS MATERIALIZED (
+  SELECT k.run_key FROM unnest($1::bigint[]) k (run_key)
+  WHERE coalesce((SELECT o.status FROM {schema}.runs o WHERE o.run_key = k.run_key), 11) >= 7 LIMIT $2
+)
+SELECT g.run_key, c.* FROM gone g
+LEFT JOIN LATERAL (SELECT * FROM {schema}.run_rows r WHERE r.run_key = g.run_key LIMIT 1) c ON true;
+
 -- name: find_parent
 -- The parent of a run, and what the run is called there.
 SELECT parent_key, run_id FROM {schema}.runs WHERE run_key = $1 AND parent_key IS NOT NULL;

@@ -54,6 +54,11 @@ SELECT * FROM run_rows WHERE namespace = ?1 AND run_id = ?2;
 -- Runs by their keys (a JSON list).
 SELECT r.* FROM json_each(?1) j CROSS JOIN run_rows r ON r.run_key = j.value;
 
+-- name: over
+-- Those of these runs (a JSON list) that have ended, are blocked (7), or are not there.
+SELECT j.value FROM json_each(?1) j
+WHERE coalesce((SELECT r.status FROM runs r WHERE r.run_key = j.value), 11) >= 7 LIMIT ?2;
+
 -- name: find_parent
 -- The parent of a run, and what the run is called there.
 SELECT parent_key, run_id FROM runs WHERE run_key = ?1 AND parent_key IS NOT NULL;
