@@ -55,24 +55,28 @@ class Lookout:
         """What is yet to be looked at in this round, the first last."""
         self._trusted: set[int] = set()
         """What was left out, as it was executed here."""
-        self._is_busy = self._is_closed = self._again = False
+        self._is_asking = self._is_busy = self._is_closed = self._again = False
 
     def add(self, run_key: int, waiting: asyncio.Future[Any]) -> None:
         """A run has come to be waited for, by somebody who is told if it cannot be looked at."""
         if run_key in self._executing():
             self._trusted.add(run_key)
             return
-        if not self._new:
-            self._loop.call_soon(self._ask)
         self._new.append((run_key, waiting))
+        if not self._is_asking:
+            self._is_asking = True
+            self._loop.call_soon(self._ask)  # together with all that come in this turn
 
     def tick(self, *, changed: bool) -> None:
         """Look at all if anything may have changed, or what was executed here is so no more and nobody told its end."""
         waiting = self._waiting
+        if not waiting:
+            self._trusted.clear()
+            return
         if self._trusted:
             executing = self._executing()
             changed = changed or any(key in waiting and key not in executing for key in self._trusted)
-        if changed and waiting:
+        if changed:
             self._look()
 
     def close(self) -> None:
@@ -83,9 +87,8 @@ class Lookout:
 
     def _ask(self) -> None:
         new, self._new = self._new[:PART], self._new[PART:]
-        if self._new:
-            self._loop.call_soon(self._ask)
-        if not self._is_closed:
+        self._is_asking = bool(new) and not self._is_closed
+        if self._is_asking:
             self._find([key for key, _ in new]).add_done_callback(partial(self._asked, new))
 
     def _asked(self, new: list[tuple[int, asyncio.Future[Any]]], done: Ends) -> None:
@@ -96,8 +99,9 @@ class Lookout:
                 if not waiting.done():
                     waiting.set_exception(error)
         elif rest := self._take_in([key for key, _ in new], done):
-            asked = set(rest)
-            self._find(rest).add_done_callback(partial(self._asked, [one for one in new if one[0] in asked]))
+            again = set(rest)
+            self._new[:0] = [one for one in new if one[0] in again]
+        self._ask()
 
     # -- all
 

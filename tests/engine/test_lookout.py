@@ -54,6 +54,15 @@ async def test_thousands_wait_for_what_another_process_executes_and_all_are_told
 
 
 @in_loop
+async def test_of_runs_that_were_waited_for_nothing_is_kept(path):
+    async with engine_at(path, double) as engine:
+        lookout = engine._home.waiting._lookout
+        for n in range(20):
+            assert await engine.run(double, n) == 2 * n
+        await until(lambda: not (lookout._trusted or lookout._new or lookout._waiting))
+
+
+@in_loop
 async def test_who_cannot_be_told_whether_a_run_has_ended_hears_why_and_who_waits_already_goes_on(path, store):
     async with engine_at(store, double).client() as client:
         handle = await client.enqueue(double, 21)
