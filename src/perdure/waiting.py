@@ -197,7 +197,10 @@ class Waiters:
         finally:
             self._drop(run_key, future)
         if isinstance(end, RunRow):
-            return await operations.result(end, workflow)
+            try:
+                return await operations.result(end, workflow)
+            except RunNotFound:
+                raise WentOn from None  # purged since, or not there where it is read: whoever looks again is told
         if end is None:
             await operations.row_of(run_key, handle.run_id)  # or it raises that it was purged
             raise WentOn

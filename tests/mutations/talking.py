@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
+_BEHIND = "engine/test_lookout.py::test_who_reads_from_a_server_that_is_behind_the_one_that_was_looked_at_looks_again"
 _TALKS = "store/test_talks.py::test_"
 _SLOTS = "runtime/test_slots.py::test_"
 _IN_STEP = "engine/test_in_step.py::test_"
@@ -59,6 +60,19 @@ TALKING = [
         "            self._left += reversed(keys)\n            self._loop.call_later(TICK, self._go_on)\n", "",
         "engine/test_lookout.py::"
         "test_who_cannot_be_told_whether_a_run_has_ended_hears_why_and_who_waits_already_goes_on[sqlite]",
+    ),
+    Mutation(
+        "a log that is older than the run's row is no damage", "operations/verbs.py",
+        "            if await self.row_of(row.run_key, row.run_id) != row:\n", "            if False:\n",
+        _BEHIND + "[sqlite-7-True]",
+    ),
+    Mutation(
+        "a log that was older than the run's row is read again", "operations/verbs.py",
+        "            events = await self.events(row)\n", "", _BEHIND + "[sqlite-2-True]",
+    ),
+    Mutation(
+        "a run that is not there where it is read is looked at again", "waiting.py",
+        "raise WentOn from None  # purged since", "raise  # purged since", _BEHIND + "[sqlite-4-False]",
     ),
     Mutation(
         "who looks without waiting leaves a server that takes no writes", "store/postgres/connection.py",

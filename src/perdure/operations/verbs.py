@@ -429,10 +429,13 @@ class Operations:
     async def result(self, row: RunRow, workflow: Workflow[Any, Any] | None) -> Any:
         """Return a finished run's result, after checking its whole log, or raise what it ended with."""
         events = await self.events(row)
-        chain.check(row.uid, events, run_id=row.run_id)
-        if not events or events[-1].hash != row.hash:
-            if (await self.row_of(row.run_key, row.run_id)).epoch != row.epoch:
+        if not _ends_as(row, events):
+            # It went on since, or the log was read from a server that had been demoted, and the row was not.
+            if await self.row_of(row.run_key, row.run_id) != row:
                 raise WentOn
+            events = await self.events(row)
+        chain.check(row.uid, events, run_id=row.run_id)
+        if not _ends_as(row, events):
             blocked = row.status is Status.BLOCKED
             raise IntegrityError(
                 f"run {row.run_id!r} is blocked: {row.reason}"
@@ -521,6 +524,11 @@ def _undone(run_id: str, status: Status, view: RunView) -> WrongState:
         step=since,
         advice=f"fork it from before that: fork({since!r})" if there else "fork it from a step before, or run it anew",
     )
+
+
+def _ends_as(row: RunRow, events: Sequence[Event]) -> bool:
+    """Whether the last event is the one that a run's row names."""
+    return bool(events) and events[-1].hash == row.hash
 
 
 def _same_input(recorded: bytes, found: bytes, workflow: Workflow[Any, Any] | None) -> bool:
