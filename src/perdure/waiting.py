@@ -198,9 +198,10 @@ class Waiters:
             self._drop(run_key, future)
         if isinstance(end, RunRow):
             try:
-                return await operations.result(end, workflow)
+                last = await operations.last_event(end)
             except RunNotFound:
                 raise WentOn from None  # purged since, or not there where it is read: whoever looks again is told
+            return await operations.result(end, last, workflow)
         if end is None:
             await operations.row_of(run_key, handle.run_id)  # or it raises that it was purged
             raise WentOn

@@ -426,8 +426,14 @@ class Operations:
 
     # -- results
 
-    async def result(self, row: RunRow, workflow: Workflow[Any, Any] | None) -> Any:
-        """Return a finished run's result, after checking its whole log, or raise what it ended with."""
+    async def last_event(self, row: RunRow) -> Event:
+        """Return the event with which a run has ended, after checking its whole log.
+
+        Raises:
+            WentOn: it has been resumed since.
+            RunNotFound: it was purged since.
+            IntegrityError: its log is damaged.
+        """
         events = await self.events(row)
         if not _ends_as(row, events):
             # It went on since, or the log was read from a server that had been demoted, and the row was not.
@@ -445,8 +451,12 @@ class Operations:
                 reason=row.reason,
                 advice="restore the database from a backup" + (", or cancel the run" if blocked else ""),
             )
+        return events[-1]
+
+    async def result(self, row: RunRow, last: Event, workflow: Workflow[Any, Any] | None) -> Any:
+        """Return or raise what a run's last event says, as ``outcome`` does, and look why if it cannot be read."""
         try:
-            return self.outcome(row, events[-1], workflow)
+            return self.outcome(row, last, workflow)
         except IntegrityError:
             await self.row_of(row.run_key, row.run_id)  # an artifact may be gone because the run is
             raise
