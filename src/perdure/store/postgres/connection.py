@@ -123,8 +123,12 @@ class Link:
         if session is None or self._era != self._connector.era:
             self._mutex.release()
             return None
-        self._talk = talk = ServerTalk(self, session, words, done=done, lost=lost)
+        self._talk = talk = ServerTalk(self, session, self._surely(words), done=done, lost=lost)
         return talk if talk.begin() else None
+
+    def _surely(self, words: Words[T | None]) -> Words[T | None]:
+        """What is said so that no old copy answers: a server that is written to refuses, if it is one."""
+        return words
 
     def note(self, error: psycopg.Error) -> None:
         """Hear what went wrong in a talk: a connection that is not to be used again is given up."""
@@ -230,16 +234,6 @@ class Reader(Link):
     def hear(self, words: Callable[[], Words[T]]) -> T:
         """Ask what is made of words, and wait."""
         return self.read(lambda session: session.hear(words()))
-
-    def talk(
-        self,
-        words: Words[T | None],
-        *,
-        done: Callable[[], object] | None = None,
-        lost: Callable[[], object] | None = None,
-    ) -> ServerTalk[T] | None:
-        """Begin to ask without waiting, as ``Link.talk`` does."""
-        return super().talk(self._surely(words), done=done, lost=lost)
 
     def _surely(self, words: Words[T | None]) -> Words[T | None]:
         now = _CLOCK.monotonic()
