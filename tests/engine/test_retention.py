@@ -173,7 +173,14 @@ async def test_who_waits_is_told_also_if_the_run_is_purged_before_anybody_looks(
         waits = asyncio.ensure_future(handle.result())
         with open_store(path, durability="process") as store:  # all at once, between two looks
             run_key = (await handle.row()).run_key
-            await until(lambda: waits._fut_waiter in client._home.waiting._waiting.get(run_key, ()))
+            waiting, looks = client._home.waiting, client._journal.looks
+            await until(
+                lambda: (
+                    waits._fut_waiter in waiting._waiting.get(run_key, ())
+                    and looks.at_rest
+                    and not waiting._lookout._is_asking
+                )
+            )
             store.request_cancel(run_key, "enough")
             what = Purgeable(tuple(perdure.Status), 1 << 60)
             assert store.purge_runs([run_key], what) == [run_key]
